@@ -41,8 +41,12 @@ def spans(page: str) -> list[str]:
 
 @functools.cache
 def definitions() -> dict[str, set[str]]:
-    """By the name of every module and class of the package, the names that it defines."""
+    """By the name of every module and class of the package, the names that it defines.
+
+    Those of a direct base are names of the class and of its module, too.
+    """
     found: dict[str, set[str]] = {}
+    bases: list[tuple[str, str]] = []
     for path in (ROOT / "nbmod").rglob("*.py"):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         name = path.parent.name if path.stem == "__init__" else path.stem
@@ -50,6 +54,10 @@ def definitions() -> dict[str, set[str]]:
         for node in ast.walk(tree):
             if isinstance(node, ast.ClassDef):
                 found.setdefault(node.name, set()).update(_defined(node))
+                bases += [(owner, base.id) for owner in (name, node.name)
+                          for base in node.bases if isinstance(base, ast.Name)]
+    for owner, base in bases:
+        found[owner] |= found.get(base, set())
     return found
 
 

@@ -145,11 +145,11 @@ def warn_not_finite(param: BatchEndParam, values: Collection[tuple[str, object]]
     seen = param.locals or {}
     if "data_batch" not in seen or all(map(math.isfinite, numbers(values).values())):
         return      # a validation, or nothing to tell
-    told = seen.get("progress", param.eval_metric)  # one of each `fit`
+    told = seen.get("warnings", param.eval_metric)  # of this `fit`
     bad = next(_not_finite(param.eval_metric), None)
-    if bad is not None and not getattr(told, "is_nan_told", False):
+    if bad is not None and not getattr(told, "has_told_of_nan", False):
         with suppress(AttributeError):
-            told.is_nan_told = True
+            told.has_told_of_nan = True
         name, value = bad
         logger = getattr(seen.get("self"), "logger", logging)
         logger.warning("fit: epoch %d, batch %d: the training metric %s is %s; try a lower "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from .. import kvstore as kvs
 from ..base import ArgumentError, MXNetError, did_you_mean, warn_user
@@ -16,13 +16,10 @@ from ..optimizer import Optimizer
 from ..symbol import Symbol
 from ..symbol.symbol import GradReq
 
-if TYPE_CHECKING:
-    from ..executor import Executor
-
-__all__ = ["Batch", "Callback", "Callbacks", "ContextGroups", "Contexts", "Descs", "Executors",
+__all__ = ["Batch", "Callback", "Callbacks", "ContextGroups", "Contexts", "Descs",
            "GradReq", "Grads", "InitFunction", "KVStoreLike", "Labels", "OptimizerLike",
            "OptimizerParams", "Outputs", "Params", "Predictions", "RowFunction", "Shapes",
-           "StateValues", "context_list", "groups_by_context", "name_list", "require_distinct",
+           "StateValues", "checked_inputs", "context_list", "groups_by_context", "name_list",
            "_check_input_names"]
 
 Batch = DataBatch | list[DataBatch]
@@ -44,8 +41,6 @@ InitFunction = Callable[[InitDesc, NDArray], None] | None
 """An initializer."""
 KVStoreLike = str | kvs.KVStoreBase | None
 """A key-value store, its name, or none."""
-Executors: TypeAlias = "list[Executor]"
-"""Executors of one batch, one for each device."""
 Labels = Sequence[NDArray] | Sequence[Sequence[NDArray]] | None
 """Labels of a batch, or such a list for each device."""
 OptimizerLike = str | Optimizer
@@ -102,12 +97,22 @@ def _check_input_names(symbol: Symbol, names: Sequence[str], typename: str, thro
                       f"Inputs that are no parameters: {inputs}", throw)
 
 
-def require_distinct(names: Sequence[str]) -> None:
-    """ArgumentError if an input of a module is named twice."""
-    twice = sorted({name for name in names if names.count(name) > 1})
+def checked_inputs(symbol: Symbol, data: list[str], labels: list[str], states: list[str],
+                   fixed_params: list[str]) -> list[str]:
+    """The inputs of a module: those named as data, labels or states.
+
+    ArgumentError if a name is no argument of the symbol (a label: a warning), or an input is named
+    twice.
+    """
+    for names, kind in ((data, "data"), (labels, "label"), (states, "state"),
+                        (fixed_params, "fixed_param")):
+        _check_input_names(symbol, names, kind, throw=kind != "label")
+    inputs = [*data, *labels, *states]
+    twice = sorted({name for name in inputs if inputs.count(name) > 1})
     if twice:
         raise ArgumentError(f"Module: {twice} occur twice among data_names, label_names and "
-                            f"state_names: {names}")
+                            f"state_names: {inputs}")
+    return inputs
 
 
 def groups_by_context(groups: ContextGroups, count: int) -> list[dict[str, Context]]:

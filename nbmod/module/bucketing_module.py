@@ -12,25 +12,22 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import TYPE_CHECKING, cast
+from collections.abc import Hashable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-import numpy as np
-
-from .. import ndarray as nd
 from .. import symbol as sym
 from ..atomic import finish_sets
-from ..base import ArgumentError, CheckError, MXNetError, _as_list
+from ..base import ArgumentError, CheckError, MXNetError
 from ..checkpoint import load_params
 from ..context import cpu
 from ..initializer import Uniform
-from ..integrity import saving_together, verify_checkpoint
+from ..integrity import verify_checkpoint
 from ..io import DataDesc
 from ..metric import EvalMetric
 from ..monitor import Monitor
 from ..name import NameManager
 from ..ndarray import NDArray
-from ..optimizer import Optimizer, Updater
+from ..optimizer import Optimizer
 from ..symbol import Symbol
 from .arguments import (
     Batch,
@@ -49,27 +46,21 @@ from .arguments import (
     Shapes,
     StateValues,
 )
-from .base_module import BaseModule
+from .bucket_keys import _read_keys
 from .module import Module
 from .resume import states_of_one_step
-from .training_position import TrainingPosition
-from .workers import save_part, writes_files
+from .saved_buckets import SavedBuckets, SymbolFunction
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
 
     from ..base import Forwarded
     from ..executor import Executor
-    from ..kvstore.base import PerDevice
     from ..log import Logger
+    from .base_module import BaseModule
 
 __all__ = ["BucketingModule"]
 
-SymbolFunction = Callable[[Hashable], tuple[Symbol, Sequence[str] | None, Sequence[str] | None]]
-"""A function of a bucket key that returns (symbol, data_names, label_names)."""
-
-
-class BucketingModule(BaseModule):
+class BucketingModule(SavedBuckets):
     """Several networks that share their parameters, such as unrolled RNNs of several lengths.
 
     A batch names its network in `bucket_key`, and its shapes in `provide_data` and
@@ -213,7 +204,7 @@ class BucketingModule(BaseModule):
         module.bind(data_shapes, label_shapes, default.for_training, default.inputs_need_grad,
                     shared_module=default, grad_req=self._grad_req, tune=self._tune)
         if self.optimizer_initialized:
-            self._borrow(module, default)
+            module._borrow_by_name(default)
         if self._monitor is not None:
             module.install_monitor(self._monitor)
         self._buckets[key] = module
@@ -245,22 +236,7 @@ class BucketingModule(BaseModule):
              tune: bool = False) -> None:
         """Bind the default bucket; others are bound when their keys first occur.
 
-        Parameters
-        ----------
-        data_shapes, label_shapes : list of DataDesc or (str, tuple of int)
-            Shapes of the default bucket, as for `Module.bind`.
-        for_training : bool, default True
-            Whether gradients are to be computed.
-        inputs_need_grad : bool, default False
-            Whether gradients of the data inputs are to be computed, too.
-        force_rebind : bool, default False
-            Bind again if the module is bound; otherwise that is a warning and nothing is done.
-        shared_module : None
-            Not supported: MXNetError for anything else.
-        grad_req : {'write', 'add', 'null'}, list or dict, default 'write'
-            How gradients are stored, as for `Module.bind`, in all buckets.
-        tune : bool, default False
-            Measure which algorithm is fastest for each convolution, in all buckets.
+        `shared_module` is not supported: buckets share parameters among themselves.
         """
         if shared_module is not None:
             raise CheckError("BucketingModule: bind takes no shared_module; buckets share "
@@ -306,15 +282,7 @@ class BucketingModule(BaseModule):
         self._curr_module, self._curr_bucket_key = module, bucket_key
 
     def prepare(self, data_batch: Batch, sparse_row_id_fn: RowFunction = None) -> None:
-        """Bind the bucket of the next batch; the current bucket stays.
-
-        Parameters
-        ----------
-        data_batch : DataBatch
-            The next batch.
-        sparse_row_id_fn : callable, optional
-            As for `Module.prepare`.
-        """
+        """Bind the bucket of the next batch, and prepare it; the current bucket stays."""
         self._require("binded", "params_initialized")
         module = self._bound(*self._bucket_of(data_batch))
         module.prepare(data_batch, sparse_row_id_fn=sparse_row_id_fn)
@@ -357,13 +325,6 @@ class BucketingModule(BaseModule):
     # -- parameters and optimizer -----------------------------------------------------------
 
     def get_params(self) -> tuple[dict[str, NDArray], dict[str, NDArray]]:
-        """Get the parameters of all buckets, on the CPU.
-
-        Returns
-        -------
-        arg_params, aux_params : dict of str to NDArray
-            Parameters and auxiliary states by name.
-        """
         self._require("params_initialized")
         params = self._default().get_params()
         for module in self._buckets.values():
@@ -374,21 +335,7 @@ class BucketingModule(BaseModule):
                     arg_params: Params = None, aux_params: Params = None,
                     allow_missing: bool = False, force_init: bool = False,
                     allow_extra: bool = False) -> None:
-        """Initialize the parameters of all buckets, as `Module.init_params` does.
-
-        Parameters
-        ----------
-        initializer : Initializer or None, default Uniform(0.01)
-            Initializes parameters that are not given.
-        arg_params, aux_params : dict of str to NDArray, optional
-            Values by name.
-        allow_missing : bool, default False
-            Whether these dicts may lack names.
-        force_init : bool, default False
-            Initialize even if parameters have been initialized; otherwise nothing is done.
-        allow_extra : bool, default False
-            Accepted for compatibility: unknown names are always ignored.
-        """
+        """Initialize the parameters of all buckets; if they have been, nothing is done."""
         if self.params_initialized and not force_init:
             return
         self._require("binded")
@@ -398,19 +345,6 @@ class BucketingModule(BaseModule):
 
     def set_params(self, arg_params: Params, aux_params: Params, allow_missing: bool = False,
                    force_init: bool = True, allow_extra: bool = False) -> None:
-        """Assign parameters of all buckets by name, as `Module.set_params` does.
-
-        Parameters
-        ----------
-        arg_params, aux_params : dict of str to NDArray
-            Values by name.
-        allow_missing : bool, default False
-            Whether names may be missing; these parameters keep their values.
-        force_init : bool, default True
-            Assign even if parameters have been initialized.
-        allow_extra : bool, default False
-            With `allow_missing`, whether unknown names are ignored instead of an error.
-        """
         if not allow_missing:
             super().set_params(arg_params, aux_params, allow_missing, force_init, allow_extra)
             return
@@ -423,17 +357,7 @@ class BucketingModule(BaseModule):
                        force_init: bool = False) -> None:
         """Create one optimizer for all buckets, including those that are bound later.
 
-        Parameters
-        ----------
-        kvstore : str, KVStore or None, default 'local'
-            Where gradients of several contexts are summed, as for `Module.init_optimizer`.
-        optimizer : str or Optimizer, default 'sgd'
-            The optimizer, or the name of one.
-        optimizer_params : dict or sequence of pairs, default learning_rate=0.01
-            Options of an optimizer that is given by name. ``rescale_grad`` defaults to 1 / batch
-            size of the current bucket.
-        force_init : bool, default False
-            Replace the optimizer if there is one; otherwise that is a warning and nothing is done.
+        ``rescale_grad`` defaults to 1 / batch size of the current bucket.
         """
         self._require("binded", "params_initialized")
         if self.optimizer_initialized and not force_init:
@@ -447,37 +371,15 @@ class BucketingModule(BaseModule):
         default._preload_opt_states, default._resume_from = None, owner._resume_from
         for module in self._buckets.values():
             if module is not owner:
-                self._borrow(module, owner)
+                module._borrow_by_name(owner)
         self.optimizer_initialized = True
-
-    @staticmethod
-    def _borrow(module: Module, owner: Module) -> None:
-        """Let `module` update with the optimizer of `owner`."""
-        module.borrow_optimizer(owner)
-        if module._updater is not None and module._param_names != owner._param_names:
-            positions = [owner._param_names.index(name) for name in module._param_names]
-            module._updater = cast(Updater, _ReindexedUpdater(
-                owner._updater,  # type: ignore[arg-type]  # as `module` has one
-                positions, len(owner._context)))
 
     # -- computing --------------------------------------------------------------------------
 
     def forward(self, data_batch: Batch, is_train: bool | None = None) -> None:
         """Switch to the bucket of a batch and compute its outputs.
 
-        Parameters
-        ----------
-        data_batch : DataBatch
-            The batch, with `bucket_key`, and `provide_data` and `provide_label` if its bucket is
-            new.
-        is_train : bool, optional
-            Whether ops work as in training; `for_training` by default.
-
-        Raises
-        ------
-        MXNetError
-            If the bucket is new and the batch has no `provide_data`, or its network has
-            parameters that the default bucket lacks.
+        The first batch of a bucket needs `provide_data`, and `provide_label` if it has labels.
         """
         self._require("binded", "params_initialized")
         with self._turns.lock:
@@ -485,95 +387,31 @@ class BucketingModule(BaseModule):
             self._curr_module.forward(data_batch, is_train=is_train)
 
     def backward(self, out_grads: Grads = None) -> None:
-        """Compute the gradients of the last `forward` in the current bucket.
-
-        Parameters
-        ----------
-        out_grads : NDArray or list of NDArray, optional
-            Gradients of a loss with respect to the outputs, as for `Module.backward`.
-        """
         self._require("binded", "params_initialized")
         self._curr_module.backward(out_grads=out_grads)
 
     def update(self) -> None:
-        """Update the parameters by the optimizer and the gradients of the last `backward`."""
         self._require("binded", "params_initialized", "optimizer_initialized")
         self._curr_module.update()
 
     def get_outputs(self, merge_multi_context: bool = True) -> Outputs:
-        """Get the outputs of the current bucket's last `forward`.
-
-        Parameters
-        ----------
-        merge_multi_context : bool, default True
-            Join the outputs of several contexts along the batch axis.
-
-        Returns
-        -------
-        list of NDArray, or list of lists
-            One item for each output.
-        """
         self._require("binded", "params_initialized")
         return self._curr_module.get_outputs(merge_multi_context)
 
     def get_input_grads(self, merge_multi_context: bool = True) -> Outputs:
-        """Get the gradients of the current bucket's data inputs.
-
-        Parameters
-        ----------
-        merge_multi_context : bool, default True
-            Join the gradients of several contexts along the batch axis.
-
-        Returns
-        -------
-        list of NDArray, or list of lists
-            One item for each data input.
-        """
         self._require("binded", "params_initialized")
         return self._curr_module.get_input_grads(merge_multi_context)
 
     def get_states(self, merge_multi_context: bool = True) -> Outputs:
-        """Get the values of the state inputs, as `Module.get_states` does.
-
-        Parameters
-        ----------
-        merge_multi_context : bool, default True
-            Join the states of several contexts along the batch axis.
-
-        Returns
-        -------
-        list of NDArray, or list of lists
-            One item for each of `state_names`.
-        """
         self._require("binded", "params_initialized")
         return self._curr_module.get_states(merge_multi_context)
 
     def set_states(self, states: StateValues | None = None, value: float | None = None) -> None:
-        """Set the state inputs; give either `states` or `value`.
-
-        Parameters
-        ----------
-        states : list, optional
-            Values, as for `Module.set_states`.
-        value : float, optional
-            One value for all elements of all states.
-        """
         self._require("binded", "params_initialized")
         self._curr_module.set_states(states, value)
 
     def update_metric(self, eval_metric: EvalMetric, labels: Labels, pre_sliced: bool = False
                       ) -> None:
-        """Update a metric by the outputs of the last `forward`.
-
-        Parameters
-        ----------
-        eval_metric : EvalMetric
-            The metric.
-        labels : list of NDArray
-            Labels of the batch.
-        pre_sliced : bool, default False
-            Whether `labels` is a list with such a list for each context.
-        """
         self._require("binded", "params_initialized")
         self._curr_module.update_metric(eval_metric, labels, pre_sliced)
 
@@ -587,13 +425,7 @@ class BucketingModule(BaseModule):
         return self._curr_module._param_gradients()
 
     def install_monitor(self, mon: Monitor) -> None:
-        """Observe all buckets, including those that are bound later.
-
-        Parameters
-        ----------
-        mon : Monitor
-            The monitor.
-        """
+        """Observe all buckets, including those that are bound later."""
         self._require("binded")
         self._monitor = mon
         for module in self._buckets.values():
@@ -602,115 +434,10 @@ class BucketingModule(BaseModule):
 
     # -- checkpoints ------------------------------------------------------------------------
 
-    def save_optimizer_states(self, fname: str) -> None:
-        """Save the states of the optimizer, which all buckets share.
-
-        Parameters
-        ----------
-        fname : str
-            Path of the file.
-        """
-        self._require("optimizer_initialized")
-        self._default().save_optimizer_states(fname)
-
-    def load_optimizer_states(self, fname: str) -> None:
-        """Load the states of the optimizer, which all buckets share.
-
-        Parameters
-        ----------
-        fname : str
-            Path of the file.
-        """
-        self._require("optimizer_initialized")
-        self._default().load_optimizer_states(fname)
-
-    def _begin_fit(self, progress: TrainingPosition, overlaps: bool
-                   ) -> AbstractContextManager[None]:
-        """As for the module of the default bucket, which has the parameters and the optimizer."""
-        default = self._default()
-        default.history = self.history
-        found = default._begin_fit(progress, overlaps)
-        self.history = default.history
-        return found
-
-    def save_checkpoint(self, prefix: str, epoch: int, save_optimizer_states: bool = False,
-                        remove_amp_cast: bool = False, integrity: bool = False) -> None:
-        """Save the networks of all buckets so far, their keys and the parameters.
-
-        Writes ``<prefix>-<key>-symbol.json`` for each bucket, ``<prefix>.buckets`` and
-        ``<prefix>-<epoch>.params``, `epoch` with four digits.
-
-        Parameters
-        ----------
-        prefix : str
-            Beginning of the file names, with a directory if wanted.
-        epoch : int
-            Number of the checkpoint.
-        save_optimizer_states : bool, default False
-            Write ``.states`` and ``.resume``, too, as `Module.save_checkpoint` does.
-        remove_amp_cast : bool, default False
-            Omit casts that mixed precision inserted from the saved symbols.
-        integrity : bool, default False
-            Write ``<prefix>-<epoch>.sha256``, too, as `Module.save_checkpoint` does.
-
-        Raises
-        ------
-        ArgumentError
-            If a bucket key is neither an int nor a tuple of ints, or these have several lengths.
-        """
-        if not self._buckets:
-            raise MXNetError("BucketingModule: there is no bucket to save; call bind() first")
-        modules = {_plain_key(key): module for key, module in self._buckets.items()}
-        if len({np.shape(key) for key in modules}) > 1:
-            raise ArgumentError(f"BucketingModule: bucket keys {list(modules)} cannot be saved "
-                                "together; use ints, or tuples of one length")
-        keys = nd.array(np.array(list(modules), np.int32), dtype=np.int32)
-        stem, networks = f"{prefix}-{epoch:04d}", [f"{prefix}-{key}-symbol.json" for key in modules]
-        if not writes_files(self._default()._kvstore):
-            return save_part(self, stem, epoch, save_optimizer_states)
-        with saving_together(stem, [*networks, f"{prefix}.buckets"], integrity):
-            self.save_params(f"{stem}.params")
-            nd.save(f"{prefix}.buckets", keys)
-            for name, module in zip(networks, modules.values(), strict=True):
-                module.symbol.save(name, remove_amp_cast=remove_amp_cast)
-            if save_optimizer_states:
-                self._save_states(stem, epoch)
-
-    def _save_states(self, stem: str, epoch: int) -> None:
-        """Write the part of a checkpoint that is needed to resume training."""
-        default = self._default()
-        default._progress, default.history = self._progress, self.history
-        default._save_states(stem, epoch)
-
     @staticmethod
     def load(prefix: str, epoch: int, sym_gen: SymbolFunction | None = None,
              default_bucket_key: Hashable = None, load_optimizer_states: bool = False,
              verify: bool = False, **kwargs: Forwarded) -> BucketingModule:
-        """Create a module from a checkpoint.
-
-        Parameters
-        ----------
-        prefix : str
-            Beginning of the file names, as given to `save_checkpoint`.
-        epoch : int
-            Number of the checkpoint.
-        sym_gen : callable
-            As for the constructor; required. Networks are read from the checkpoint where it
-            contains them; names of data and labels come from `sym_gen`.
-        default_bucket_key : hashable
-            As for the constructor; required.
-        load_optimizer_states : bool, default False
-            Load optimizer states, too, when the optimizer is created.
-        verify : bool, default False
-            As for `Module.load`.
-        **kwargs
-            Further arguments of the constructor.
-
-        Returns
-        -------
-        BucketingModule
-            The module, not bound yet.
-        """
         finish_sets(os.path.dirname(prefix))
         if verify:
             verify_checkpoint(prefix, epoch)
@@ -728,26 +455,6 @@ class BucketingModule(BaseModule):
                   sym_gen: SymbolFunction | None = None, default_bucket_key: Hashable = None,
                   arg_params: Params = None, aux_params: Params = None, **kwargs: Forwarded
                   ) -> BucketingModule:
-        """Create a module from networks and parameters in memory; all arguments are required.
-
-        Parameters
-        ----------
-        sym_dict : dict of hashable to Symbol
-            Networks by bucket key.
-        sym_gen : callable
-            As for the constructor.
-        default_bucket_key : hashable
-            As for the constructor.
-        arg_params, aux_params : dict of str to NDArray
-            Values by name.
-        **kwargs
-            Further arguments of the constructor.
-
-        Returns
-        -------
-        BucketingModule
-            The module, not bound yet.
-        """
         for name, value in (("sym_dict", sym_dict), ("sym_gen", sym_gen),
                             ("default_bucket_key", default_bucket_key),
                             ("arg_params", arg_params), ("aux_params", aux_params)):
@@ -761,46 +468,8 @@ class BucketingModule(BaseModule):
                                  **kwargs)
         loaded._buckets = {key: loaded._create_module(key, symbol)
                            for key, symbol in sym_dict.items()}
-        default = loaded._buckets[default_bucket_key]
-        default._arg_params = {name: value.copy() for name, value in arg_params.items()}
-        default._aux_params = {name: value.copy() for name, value in aux_params.items()}
-        loaded.params_initialized = default.params_initialized = True
+        args, auxs = ({name: value.copy() for name, value in params.items()}
+                      for params in (arg_params, aux_params))
+        loaded._buckets[default_bucket_key]._hold(args, auxs)
+        loaded.params_initialized = True
         return loaded
-
-
-class _ReindexedUpdater:
-    """An updater for a bucket whose parameters have other indices than in the bucket it is from.
-
-    Updaters identify parameters by index (times devices, plus device).  A bucket that lacks a
-    parameter or lists them in another order must not touch the state of the wrong one.
-    """
-
-    def __init__(self, updater: Updater, positions: Sequence[int], devices: int):
-        self._updater = updater
-        self._keys = [position * devices + k for position in positions for k in range(devices)]
-
-    def __call__(self, index: int | Sequence[int], grad: PerDevice, weight: PerDevice) -> None:
-        keys = [self._keys[i] for i in _as_list(index)]
-        self._updater(keys if isinstance(index, (list, tuple)) else keys[0], grad, weight)
-
-    def __getattr__(self, name: str) -> Forwarded:
-        return getattr(self._updater, name)
-
-
-def _plain_key(key: Hashable) -> int | tuple[int, ...]:
-    """A bucket key in a form for files: an int or a tuple of ints."""
-    parts = key if isinstance(key, tuple) else (key,)
-    found = [int(part) for part in parts if isinstance(part, (int, np.integer))]
-    if not parts or len(found) < len(parts):
-        raise ArgumentError(f"BucketingModule: bucket key {key!r} cannot be saved, only ints and "
-                            "tuples of ints can; save the parameters alone with save_params")
-    return tuple(found) if isinstance(key, tuple) else found[0]
-
-
-def _read_keys(fname: str) -> list[int | tuple[int, ...]]:
-    """The bucket keys in a `.buckets` file."""
-    arrays = nd.load(fname)
-    if not isinstance(arrays, list) or len(arrays) != 1 or arrays[0].ndim not in (1, 2):
-        raise MXNetError(f"{fname}: expected one array of bucket keys")
-    keys = arrays[0].asnumpy().tolist()
-    return [tuple(map(int, key)) if isinstance(key, list) else int(key) for key in keys]

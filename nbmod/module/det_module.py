@@ -87,45 +87,21 @@ class DetModule(Module):
     @staticmethod
     def load(prefix: str, epoch: int | None, load_optimizer_states: bool = False,
              verify: bool = False, **kwargs: Forwarded) -> DetModule:
-        """Create a module from a checkpoint.
-
-        Parameters
-        ----------
-        prefix : str
-            Beginning of the file names, as given to `save_checkpoint`, or an archive.
-        epoch : int or None
-            Number of the checkpoint; None for the newest.
-        load_optimizer_states : bool, default False
-            Load optimizer states, too, when the optimizer is created.
-        verify : bool, default False
-            As for `Module.load`.
-        **kwargs
-            Arguments of the constructor.
-
-        Returns
-        -------
-        DetModule
-            The module, not bound yet.
-        """
         return DetModule._from_checkpoint(prefix, epoch, load_optimizer_states, verify, kwargs)
 
     def fit(self, train_data: DataIter, eval_data: DataIter | None = None,
             eval_metric: MetricLike = "acc", epoch_end_callback: Callback = None,
             batch_end_callback: Callback = None, *args: Forwarded, profile: bool = False,
             **kwargs: Forwarded) -> None:
-        """Train as `BaseModule.fit` does, and profile the beginning on request.
+        """Train, and profile the beginning on request.
 
         Parameters
         ----------
-        train_data, eval_data, eval_metric, epoch_end_callback, batch_end_callback
-            As for `BaseModule.fit`.
-        *args
-            Further arguments of `BaseModule.fit` by position.
+        *args, **kwargs
+            Further arguments of `BaseModule.fit`.
         profile : bool, default False
             Record the first 10 batches by the profiler and write its file, whose name is set by
             `mx.profiler.set_config`.
-        **kwargs
-            Further arguments of `BaseModule.fit` by name.
         """
         callbacks = [] if batch_end_callback is None else _as_list(batch_end_callback)
         recording = _Recording(self.logger) if profile else None

@@ -2,72 +2,123 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from ..callback.nan_guard import warn_not_finite
 from ..graph import Graph
 from ..ndarray.sparse_array import stored_parts
+from .optimizer_setup import is_in_use
 
 if TYPE_CHECKING:
     from ..executor import Executor
+    from ..log import Logger
     from ..symbol import Symbol
-    from .arguments import Batch, Params
+    from .arguments import Batch, OptimizerLike, OptimizerParams, Params
     from .base_module import BaseModule, BatchEndParam
 
-__all__ = ["warn_after_epoch", "warn_of_unknown_parameters"]
+__all__ = ["FitWarnings", "warn_after_epoch", "warn_of_other_optimizer",
+           "warn_of_unknown_parameters"]
 
 SHOWN = 10
 
 
-def warn_of_unknown_parameters(module: BaseModule, *given: Params) -> None:
+class FitWarnings:
+    """A module's warnings of `fit`: those that are left out, and those that have been logged.
+
+    Attributes
+    ----------
+    is_preparing : bool
+        Whether `fit` is calling `bind`, `init_params` and `init_optimizer`, which may have been
+        called before.
+    first_optimizer : tuple, optional
+        Optimizer and options of the first `fit`.
+    has_examined_epoch : bool
+        Whether the first epoch has been examined.
+    has_told_of_nan : bool
+        Whether this `fit` has warned of a metric that is not finite.
+    """
+
+    def __init__(self) -> None:
+        self.is_preparing = self.has_examined_epoch = self.has_told_of_nan = False
+        self.first_optimizer: tuple[OptimizerLike, OptimizerParams] | None = None
+
+
+def warn_of_other_optimizer(logger: Logger, modules: Sequence[BaseModule],
+                            optimizer: OptimizerLike, params: OptimizerParams) -> None:
+    """Warn that `fit` does not use the optimizer of its arguments, if the modules have another.
+
+    Parameters
+    ----------
+    logger : logging.Logger
+        Where the warning is logged.
+    modules : list of BaseModule
+        Modules with optimizers.
+    optimizer : str or Optimizer
+        The optimizer in the arguments of `fit`.
+    params : dict or sequence of pairs
+        Its options.
+    """
+    if not all(is_in_use(module, optimizer, params) for module in modules):
+        logger.warning(
+            "optimizer already initialized, ignoring...: training goes on with the optimizer "
+            "of the first fit, which differs from optimizer=%r, optimizer_params=%r; to "
+            "replace it call init_optimizer with these arguments and force_init=True before "
+            "fit", optimizer, params)
+
+
+def warn_of_unknown_parameters(logger: Logger, symbol: Symbol | None, *given: Params) -> None:
     """Warn of given parameters that the network does not have.
 
     Parameters
     ----------
-    module : BaseModule
-        The module; one without a symbol of its own is not examined.
+    logger : logging.Logger
+        Where the warning is logged.
+    symbol : Symbol or None
+        The network; without one nothing is examined.
     *given : dict of str to NDArray or None
         Parameters and auxiliary states by name.
     """
-    symbol: Symbol | None = module._symbol
     if symbol is None:
         return
     known = {*symbol.list_arguments(), *symbol.list_auxiliary_states()}
     unused = [name for params in given for name in params or () if name not in known]
     if unused:
-        module.logger.warning("fit: the network has no parameters of these names, which are "
+        logger.warning("fit: the network has no parameters of these names, which are "
                               "ignored: %s", _listed(unused))
 
 
-def warn_after_epoch(param: BatchEndParam) -> None:
-    """Warn of a metric that is not finite; after the first epoch, of what it has shown.
+def warn_after_epoch(param: BatchEndParam, executors: Sequence[Executor]) -> None:
+    """Warn of a metric that is not finite, and of mistakes that the first epoch reveals.
 
     Parameters
     ----------
     param : BatchEndParam
         The last batch of the epoch, with the variables of the loop.
+    executors : list of Executor
+        Executors that ran it.
     """
-    module: BaseModule = param.locals["self"]
     warn_not_finite(param, param.locals["eval_name_vals"])
-    if not module._has_warned:
-        module._has_warned = True
-        _warn_after_first_epoch(module, param.nbatch + 1, param.locals["data_batch"])
+    warnings = param.locals["warnings"]
+    if not warnings.has_examined_epoch:
+        warnings.has_examined_epoch = True
+        _warn_after_first_epoch(param.locals["self"].logger, param.nbatch + 1,
+                                param.locals["data_batch"], executors)
 
 
-def _warn_after_first_epoch(module: BaseModule, batches: int, last: Batch) -> None:
+def _warn_after_first_epoch(logger: Logger, batches: int, last: Batch,
+                            executors: Sequence[Executor]) -> None:
     """Warn of data shorter than a batch, and of parameters whose gradients are zero."""
     pad = getattr(last, "pad", 0)
     if batches == 1 and pad:
-        module.logger.warning("fit: train_data has fewer samples than one batch, which repeats "
-                              "some of them %d times more in all", pad)
-    executors = module._executors()
+        logger.warning("fit: train_data has fewer samples than one batch, which repeats "
+                       "some of them %d times more in all", pad)
     constant = _constants(executors)
     still = [name for executor in executors for name, gradient in executor.grad_dict.items()
              if gradient is not None and name not in constant
              and not stored_parts(gradient)[0].any()]
     if still:
-        module.logger.warning("fit: in the last batch of the first epoch all elements of the "
+        logger.warning("fit: in the last batch of the first epoch all elements of the "
                               "gradients of these are 0, so that they do not learn: %s",
                               _listed(still))
 

@@ -114,17 +114,7 @@ class PythonModule(BaseModule):
 
     def update_metric(self, eval_metric: EvalMetric, labels: Labels, pre_sliced: bool = False
                       ) -> None:
-        """Update a metric by the outputs, if the module is bound with labels.
-
-        Parameters
-        ----------
-        eval_metric : EvalMetric
-            The metric.
-        labels : list of NDArray
-            Labels of the batch.
-        pre_sliced : bool, default False
-            Not supported: MXNetError for True.
-        """
+        """Update a metric by the outputs and the labels of the whole batch, if there are any."""
         if pre_sliced:
             raise MXNetError(f"{type(self).__name__}: PythonModule does not support presliced "
                              "labels; give the labels of the whole batch")
@@ -140,18 +130,7 @@ class PythonModule(BaseModule):
              tune: bool = False) -> None:
         """Store the shapes of inputs and compute those of outputs. It may be called again.
 
-        Parameters
-        ----------
-        data_shapes, label_shapes : list of DataDesc or (str, tuple of int)
-            Names and shapes of the inputs, in the order of `data_names` and `label_names`.
-        for_training : bool, default True
-            Whether gradients are to be computed.
-        inputs_need_grad : bool, default False
-            Whether gradients of the data inputs are to be computed.
-        force_rebind, shared_module, tune
-            Accepted for compatibility; have no effect.
-        grad_req : {'write'}, default 'write'
-            Others are not supported: MXNetError.
+        `grad_req` must be 'write'; `force_rebind`, `shared_module` and `tune` have no effect.
         """
         if grad_req != "write":
             raise MXNetError(f"{type(self).__name__}: grad_req is {grad_req!r}, but Python modules "
@@ -223,21 +202,12 @@ class PythonLossModule(PythonModule):
         self._scores_grad: NDArray | None = None
 
     def _compute_output_shapes(self) -> list[tuple[str, tuple[int, ...]]]:
-        """The shape of the scores."""
         assert self._data_shapes is not None
         return [(self._output_names[0], self._data_shapes[0].shape)]
 
     def forward(self, data_batch: DataBatch,  # type: ignore[override]  # not a list
                 is_train: bool | None = None) -> None:
-        """Store the scores, and in training the labels.
-
-        Parameters
-        ----------
-        data_batch : DataBatch
-            Scores as data, and labels.
-        is_train : bool, optional
-            Whether labels are needed; `for_training` by default.
-        """
+        """Store the scores, and in training the labels."""
         self._require("binded")
         self._scores, self._scores_grad = data_batch.data[0], None
         if self.for_training if is_train is None else is_train:
@@ -248,24 +218,12 @@ class PythonLossModule(PythonModule):
             self._labels = data_batch.label[0]
 
     def get_outputs(self, merge_multi_context: bool = True) -> Outputs:
-        """Get the scores of the last `forward`.
-
-        Parameters
-        ----------
-        merge_multi_context : bool, default True
-            Must be True, as there are no devices.
-        """
+        """Get the scores of the last `forward`; there are no devices to merge."""
         self._require_merge("get_outputs", merge_multi_context)
         return [self._scores]
 
     def backward(self, out_grads: Grads = None) -> None:
-        """Compute the gradient with respect to the scores.
-
-        Parameters
-        ----------
-        out_grads : None
-            A loss takes none: MXNetError for anything else.
-        """
+        """Compute the gradient with respect to the scores; a loss takes no `out_grads`."""
         self._require("binded")
         if out_grads is not None:
             raise MXNetError(f"PythonLossModule {self._name}: a loss takes no out_grads; add "
@@ -289,13 +247,7 @@ class PythonLossModule(PythonModule):
         self._scores_grad = grad
 
     def get_input_grads(self, merge_multi_context: bool = True) -> Outputs:
-        """Get the gradient with respect to the scores.
-
-        Parameters
-        ----------
-        merge_multi_context : bool, default True
-            Must be True, as there are no devices.
-        """
+        """Get the gradient with respect to the scores; there are no devices to merge."""
         self._require_merge("get_input_grads", merge_multi_context)
         return [self._scores_grad]
 

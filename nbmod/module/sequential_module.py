@@ -154,25 +154,7 @@ class SequentialModule(BaseModule):
         """Bind every module to the output shapes of the previous one.
 
         A module that is bound already is bound again; its parameters and optimizer stay.
-
-        Parameters
-        ----------
-        data_shapes : list of DataDesc or (str, tuple of int)
-            Names and shapes of the first module's data.
-        label_shapes : list of DataDesc or (str, tuple of int), optional
-            Names and shapes of the labels, for the modules that take them.
-        for_training : bool, default True
-            Whether gradients are to be computed.
-        inputs_need_grad : bool, default False
-            Whether gradients of the first module's data are to be computed, too.
-        force_rebind : bool, default False
-            Bind again if the chain is bound; otherwise that is a warning and nothing is done.
-        shared_module : None
-            Not supported: MXNetError for anything else.
-        grad_req : {'write', 'add', 'null'}, list or dict, default 'write'
-            How gradients are stored, passed to every module.
-        tune : bool, default False
-            Measure which algorithm is fastest for each convolution.
+        `shared_module` is not supported.
         """
         if self.binded and not force_rebind:
             self._ignore("Already bound, ignoring bind()")
@@ -216,13 +198,6 @@ class SequentialModule(BaseModule):
     # -- parameters and optimizer -----------------------------------------------------------
 
     def get_params(self) -> tuple[dict[str, NDArray], dict[str, NDArray]]:
-        """Get the parameters of all modules.
-
-        Returns
-        -------
-        arg_params, aux_params : dict of str to NDArray
-            Parameters and auxiliary states by name.
-        """
         self._require("params_initialized")
         args: dict[str, NDArray] = {}
         auxs: dict[str, NDArray] = {}
@@ -235,26 +210,7 @@ class SequentialModule(BaseModule):
                     arg_params: Params = None, aux_params: Params = None,
                     allow_missing: bool = False, force_init: bool = False,
                     allow_extra: bool = False) -> None:
-        """Initialize the parameters of every module.
-
-        Parameters
-        ----------
-        initializer : Initializer or None, default Uniform(0.01)
-            Initializes parameters that are not given.
-        arg_params, aux_params : dict of str to NDArray, optional
-            Values by name; every module takes its own.
-        allow_missing : bool, default False
-            Whether these dicts may lack names.
-        force_init : bool, default False
-            Initialize even if parameters have been initialized; otherwise nothing is done.
-        allow_extra : bool, default False
-            Passed to every module; instances of `Module` always ignore unknown names.
-
-        Raises
-        ------
-        MXNetError
-            If two modules have parameters of the same name.
-        """
+        """Initialize the parameters of every module; their names must differ."""
         if self.params_initialized and not force_init:
             return
         self._require("binded")
@@ -279,19 +235,7 @@ class SequentialModule(BaseModule):
     def init_optimizer(self, kvstore: KVStoreLike = "local", optimizer: OptimizerLike = "sgd",
                        optimizer_params: OptimizerParams = (("learning_rate", 0.01),),
                        force_init: bool = False) -> None:
-        """Create an optimizer for every module.
-
-        Parameters
-        ----------
-        kvstore : str, KVStore or None, default 'local'
-            Where gradients of several contexts are summed, as for `Module.init_optimizer`.
-        optimizer : str or Optimizer, default 'sgd'
-            Name of the optimizer, or one that all modules share.
-        optimizer_params : dict or sequence of pairs, default learning_rate=0.01
-            Options of an optimizer that is given by name.
-        force_init : bool, default False
-            Replace optimizers if there are any; otherwise that is a warning and nothing is done.
-        """
+        """Create an optimizer for every module; an object is shared by all."""
         self._require("binded", "params_initialized")
         if self.optimizer_initialized and not force_init:
             self._ignore_optimizer(self._modules, optimizer, optimizer_params)
@@ -304,15 +248,7 @@ class SequentialModule(BaseModule):
 
     def forward(self, data_batch: DataBatch,  # type: ignore[override]  # not a list
                 is_train: bool | None = None) -> None:
-        """Compute the outputs of all modules, from first to last.
-
-        Parameters
-        ----------
-        data_batch : DataBatch
-            Data for the first module, labels for the modules that take them.
-        is_train : bool, optional
-            Whether ops work as in training; `for_training` by default.
-        """
+        """Compute the outputs of all modules, from first to last."""
         self._require("binded", "params_initialized")
         with self._turns.lock:
             self._forward_each(data_batch, is_train)
@@ -336,13 +272,7 @@ class SequentialModule(BaseModule):
                           zip(module.output_names, data, strict=True)]
 
     def backward(self, out_grads: Grads = None) -> None:
-        """Compute the gradients of all modules, from last to first.
-
-        Parameters
-        ----------
-        out_grads : NDArray or list of NDArray, optional
-            Gradients of a loss with respect to the last module's outputs, unless these are losses.
-        """
+        """Compute the gradients of all modules, from last to first."""
         self._require("binded", "params_initialized")
         for i in reversed(range(len(self._modules))):
             self._modules[i].backward(out_grads=out_grads)
@@ -350,40 +280,17 @@ class SequentialModule(BaseModule):
                 out_grads = self._modules[i].get_input_grads()
 
     def update(self) -> None:
-        """Update the parameters of every module."""
         self._require("binded", "params_initialized", "optimizer_initialized")
         for module in self._modules:
             module.update()
 
     def get_outputs(self, merge_multi_context: bool = True) -> Outputs:
-        """Get the outputs of the last module.
-
-        Parameters
-        ----------
-        merge_multi_context : bool, default True
-            Join the outputs of several contexts along the batch axis.
-
-        Returns
-        -------
-        list of NDArray, or list of lists
-            One item for each output.
-        """
+        """Get the outputs of the last module."""
         self._require("binded", "params_initialized")
         return self._modules[-1].get_outputs(merge_multi_context)
 
     def get_input_grads(self, merge_multi_context: bool = True) -> Outputs:
-        """Get the gradients of the first module's data; needs ``inputs_need_grad=True``.
-
-        Parameters
-        ----------
-        merge_multi_context : bool, default True
-            Join the gradients of several contexts along the batch axis.
-
-        Returns
-        -------
-        list of NDArray, or list of lists
-            One item for each data input.
-        """
+        """Get the gradients of the first module's data."""
         self._require("binded", "params_initialized")
         if not self.inputs_need_grad:
             raise MXNetError("get_input_grads: bind with inputs_need_grad=True first")
@@ -391,17 +298,7 @@ class SequentialModule(BaseModule):
 
     def update_metric(self, eval_metric: EvalMetric, labels: Labels, pre_sliced: bool = False
                       ) -> None:
-        """Update a metric by the outputs of every module that takes labels.
-
-        Parameters
-        ----------
-        eval_metric : EvalMetric
-            The metric.
-        labels : list of NDArray
-            Labels of the batch.
-        pre_sliced : bool, default False
-            Whether `labels` is a list with such a list for each context.
-        """
+        """Update a metric by the outputs of every module that takes labels."""
         self._require("binded", "params_initialized")
         for i, module in enumerate(self._modules):
             if self._takes_labels(i):
@@ -417,13 +314,6 @@ class SequentialModule(BaseModule):
         return [copies for module in self._modules for copies in module._param_gradients()]
 
     def install_monitor(self, mon: Monitor) -> None:
-        """Observe every module.
-
-        Parameters
-        ----------
-        mon : Monitor
-            The monitor.
-        """
         self._require("binded")
         for module in self._modules:
             module.install_monitor(mon)

@@ -20,6 +20,7 @@ from .resume import read, write
 
 if TYPE_CHECKING:
     from ..callback import Progress
+    from .base_module import BatchEndParam
 
 __all__ = ["OtherData", "TrainingPosition", "call_all"]
 
@@ -46,8 +47,6 @@ class TrainingPosition:
     """
 
     display: Progress | None = None
-    is_nan_told = False
-    """Whether a metric that is not finite has been warned of."""
 
     def __init__(self, train_data: DataIter | None = None, eval_data: DataIter | None = None,
                  epoch: int = 0, batch: int = 0):
@@ -89,6 +88,18 @@ class TrainingPosition:
         except StopTraining as asked:
             logging.info("Training stops: %s", asked)
             self.asked = self.asked or asked
+
+    def calling(self, callbacks: Callback, arguments: dict[str, object]) -> Callback:
+        """All batch callbacks as one; they may stop training after their batch.
+
+        They see `fit`'s variables, too, in `param.locals`, as in MXNet.
+        """
+        def call(param: BatchEndParam) -> None:
+            self.call(callbacks, param._replace(locals={**param.locals, **arguments}))
+            if self.asked is not None and not param.locals["end_of_batch"]:
+                self.stop()
+
+        return call
 
     def stop(self) -> None:
         """End training within an epoch: keep this position, and rewind the training iterator."""

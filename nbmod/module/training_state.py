@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..base import MXNetError, warn_user
 from ..history import History
 from ..io.data_iter import DamagedState
-from ..optimizer import Optimizer
+from ..kvstore import KVStoreBase
+from ..optimizer import Optimizer, Updater
 from ..optimizer.state_checks import check_states
 from .json_codec import Plain
 from .optimizer_setup import optimizer_state, restore_optimizer
@@ -19,21 +21,54 @@ from .workers import distributed, gathered_parts, own_part, writes_files
 if TYPE_CHECKING:
     from ..ndarray import NDArray
     from .executor_group import DataParallelExecutorGroup
-    from .module import Module
+    from .saved_module import SavedModule
 
-__all__ = ["continue_fit", "device_copies", "optimizer_of", "restore", "save",
-           "set_device_copies"]
+__all__ = ["continue_fit", "device_copies", "restore", "save", "set_device_copies",
+           "TrainingParts"]
 
 
-def save(module: Module, fname: str, progress: TrainingPosition) -> None:
+@dataclass
+class TrainingParts:
+    """The parts of a module that training changes, except its parameters.
+
+    Attributes
+    ----------
+    group : DataParallelExecutorGroup
+        The executors.
+    store : KVStoreBase or None
+        The key-value store.
+    updater : Updater or None
+        The updater of the module, or that of its store; None if the store has another kind.
+    created : Optimizer
+        The optimizer that `init_optimizer` created.
+    begun : dict
+        Its attributes then.
+    """
+
+    group: DataParallelExecutorGroup
+    store: KVStoreBase | None
+    updater: Updater | None
+    created: Optimizer | None
+    begun: dict[str, Plain]
+
+    @property
+    def optimizer(self) -> Optimizer:
+        """The optimizer in use: loaded states may contain one, which replaces the created one."""
+        used: Optimizer | None = getattr(self.updater, "optimizer", self.created)
+        assert used is not None
+        return used
+
+
+def save(parts: TrainingParts, fname: str, progress: TrainingPosition,
+         history: list[dict[str, Plain]]) -> None:
     """Write the training state of a module."""
-    store, workers = module._kvstore, distributed(module._kvstore)
-    state = {**progress.state(), "history": module.history,
+    store, workers = parts.store, distributed(parts.store)
+    state = {**progress.state(), "history": history,
              "store": None if store is None else store.state_dict(),
-             "devices": device_copies(module._exec_group),
-             "optimizer": optimizer_state(optimizer_of(module), module._optimizer_begun)}
+             "devices": device_copies(parts.group),
+             "optimizer": optimizer_state(parts.optimizer, parts.begun)}
     if workers is not None:
-        state = gathered_parts(workers, state, module._exec_group)
+        state = gathered_parts(workers, state, parts.group)
     if not writes_files(store):
         return
     write(fname, state | {kind: mark(file) for kind, file in files_of_checkpoint(fname).items()})
@@ -41,39 +76,30 @@ def save(module: Module, fname: str, progress: TrainingPosition) -> None:
         progress.written.add(fname)
 
 
-def optimizer_of(module: Module) -> Optimizer:
-    """The optimizer in use: loaded states may contain one, which replaces the given one."""
-    found: Optimizer | None = getattr(_updater_of(module), "optimizer", module._optimizer)
-    assert found is not None
-    return found
+def restore(parts: TrainingParts, fname: str, state: dict[str, Plain], progress: TrainingPosition
+            ) -> tuple[History, bool]:
+    """Restore a module, iterators and random states from the `state` that was read from a file.
 
-
-def _updater_of(module: Module) -> object:
-    """What updates parameters: here, or in the store, if any of them is an `Updater`."""
-    return module._updater or getattr(module._kvstore, "_updater", None)
-
-
-def restore(module: Module, fname: str, state: dict[str, Plain], progress: TrainingPosition
-            ) -> None:
-    """Restore a module, iterators and random states from the `state` that was read from a file."""
+    Returns the history, and whether copies of parameters differ between devices.
+    """
     try:
-        state = own_part(distributed(module._kvstore), state, fname)
-        if not restore_optimizer(optimizer_of(module), state["optimizer"]):
+        state = own_part(distributed(parts.store), state, fname)
+        if not restore_optimizer(parts.optimizer, state["optimizer"]):
             warn_user(f"{fname}: the optimizer or its lr_scheduler is set up otherwise than "
                       "it was, so its update counts start over")
-        check_states(optimizer_of(module), getattr(_updater_of(module), "states", {}))
-        if state["store"] is not None and module._kvstore is not None:
-            module._kvstore.load_state_dict(state["store"])
-        set_device_copies(module._exec_group, state["devices"])
-        module._params_dirty = bool(state["devices"])
-        module.history = History(state["history"])
+        check_states(parts.optimizer, getattr(parts.updater, "states", {}))
+        if state["store"] is not None and parts.store is not None:
+            parts.store.load_state_dict(state["store"])
+        set_device_copies(parts.group, state["devices"])
+        history = History(state["history"])
         progress.restore(state)
     except (ArithmeticError, AttributeError, DamagedState, LookupError, TypeError,
             ValueError) as error:
         raise MXNetError(f"{fname}: damaged: {type(error).__name__}: {error}") from None
+    return history, bool(state["devices"])
 
 
-def continue_fit(module: Module, states: str, progress: TrainingPosition) -> None:
+def continue_fit(module: SavedModule, states: str, progress: TrainingPosition) -> None:
     """Resume exactly if `fit` begins at the epoch of the checkpoint whose states were loaded."""
     fname = states.removesuffix(".states") + ".resume"
     if not os.path.exists(fname):
@@ -87,7 +113,7 @@ def continue_fit(module: Module, states: str, progress: TrainingPosition) -> Non
                            'start over', fname, state["epoch"])
         return
     try:
-        restore(module, fname, state, progress)
+        module._restore_training_state(fname, state, progress)
     except OtherData as error:
         warn_user(f"{fname}: {error}; so epochs of this data start afresh")
         return

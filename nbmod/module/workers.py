@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING
@@ -26,9 +26,8 @@ if TYPE_CHECKING:
     from ..io import DataBatch
     from ..kvstore.distributed.distributed_store import DistributedStore
     from ..ndarray import NDArray
-    from .bucketing_module import BucketingModule
+    from .base_module import BaseModule
     from .executor_group import DataParallelExecutorGroup
-    from .module import Module
     from .training_position import TrainingPosition
 
 __all__ = ["announce_forward", "beside_others", "distributed", "finish_exchange",
@@ -53,11 +52,11 @@ def writes_files(store: KVStoreBase | None) -> bool:
     return store is None or "dist" not in store.type or store.rank == 0
 
 
-def save_part(module: Module | BucketingModule, stem: str, epoch: int, states: bool) -> None:
-    """What a worker does of `save_checkpoint` when another writes the files: it gives its parts."""
+def save_part(module: BaseModule, states: bool, save_states: Callable[[], None]) -> None:
+    """Do a worker's share of `save_checkpoint` if another writes the files: send its parts."""
     if states:
         module.get_params()     # of sparse ones all workers have rows
-        module._save_states(stem, epoch)
+        save_states()
 
 
 def agreed_batches(store: DistributedStore, progress: TrainingPosition,
@@ -94,20 +93,21 @@ def _warn_of_equal_data(store: DistributedStore, batch: DataBatch) -> None:
                   "part of the data, with num_parts=kv.num_workers and part_index=kv.rank")
 
 
-def beside_others(module: Module, progress: TrainingPosition, overlaps: bool
+def beside_others(store: KVStoreBase | None, group: DataParallelExecutorGroup,
+                  updates_here: bool, progress: TrainingPosition, overlaps: bool
                   ) -> AbstractContextManager[None]:
-    """Training beside the other workers of a module's store, if there are any.
+    """Train beside the other workers of a module's store, if there are any.
 
     All yield equally many batches.  Gradients are exchanged during the backward pass if it
     `overlaps`, except for those of sparse parameters and on GPUs, and by default only between
     hosts: on one host exchanges are work of the cores that compute, and there is nothing to wait
     for.
     """
-    workers, group = distributed(module._kvstore), module._exec_group
+    workers = distributed(store)
     if workers is None:
         return nullcontext()
     progress.agreed = partial(agreed_batches, workers, progress)
-    if module._updater is not None or any(ctx.is_gpu for ctx in group.contexts):
+    if updates_here or any(ctx.is_gpu for ctx in group.contexts):
         return nullcontext()
     gradients, parameters = _trained_arrays(group)
     if (not overlaps or not _may_overlap(workers) or not parameters

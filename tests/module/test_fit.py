@@ -101,7 +101,7 @@ def test_bucketing_modules_warn_of_another_optimizer(caplog, differs):
     module.bind(data.provide_data, data.provide_label)
     module.init_params()
     module.init_optimizer(**SGD)
-    with module._prepared_once():
+    with module._preparing():
         module.init_optimizer(optimizer="adam" if differs else "sgd", **SGD)
     assert len([text for text in caplog.messages if "already initialized" in text]) == differs
 

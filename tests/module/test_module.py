@@ -216,7 +216,7 @@ def test_shapes_may_change_from_batch_to_batch():
 
 
 def test_old_executors_of_many_shapes_are_dropped(monkeypatch):
-    monkeypatch.setattr("nbmod.module.executor_group.KEPT_SHAPES", 2)
+    monkeypatch.setattr("nbmod.module.bound_executors.KEPT_SHAPES", 2)
     module = trained(1)
     for size in (1, 2, 3, 4, 16):
         module.forward(mx.io.DataBatch([mx.nd.ones((size, 5))]), is_train=False)

@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 
 import nbmod as mx
-from nbmod.module.training_state import optimizer_of
 
 EPOCHS, BROKEN_AT = 4, 2
 SAMPLES, BATCH = 23, 5
@@ -281,7 +280,7 @@ def _results(module: Any, prefix: str) -> dict[str, np.ndarray]:
     found = {name: array.tostype("default").asnumpy() for name, array in {**args, **auxs}.items()}
     module.save_optimizer_states(f"{prefix}.final")
     found["states"] = np.frombuffer(Path(f"{prefix}.final").read_bytes(), np.uint8)
-    optimizer = optimizer_of(getattr(module, "_curr_module", module))
+    optimizer = module._optimizers()[0]
     found["rate"] = np.array([optimizer.learning_rate, optimizer.num_update])
     found["drawn"] = mx.nd.random.uniform(shape=(2,)).asnumpy()
     train_metric = module.history[-1]["train"].values()

@@ -167,12 +167,9 @@ def load_resume(content: bytes, folder: pathlib.Path) -> None:
 
 
 def restore_training(path: str) -> None:
-    from nbmod.module import resume, training_state
-    from nbmod.module.training_position import TrainingPosition
-
-    state, module = resume.read(path), trained_module()[0]
+    module = trained_module()[0]
     module._updater.optimizer = mx.optimizer.create("adam")
-    training_state.restore(module, path, state, TrainingPosition(eight_samples()))
+    module.load_training_state(path, eight_samples())
 
 
 # --------------------------------------------------------------------------------------- records
