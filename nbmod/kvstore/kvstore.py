@@ -141,18 +141,6 @@ class KVStore(KVStoreBase):
 
     @staticmethod
     def is_capable(capability: str) -> bool:
-        """Whether the store has a capability.
-
-        Parameters
-        ----------
-        capability : str
-            'optimizer', the only one there is; ArgumentError for others.
-
-        Returns
-        -------
-        bool
-            True.
-        """
         check_capability(capability)
         return True
 
@@ -418,16 +406,7 @@ class KVStore(KVStoreBase):
     def broadcast(self, key: Keys, value: Values, out: Values, priority: int = 0) -> None:
         """Create keys and copy their values: `init`, then `pull`.
 
-        Parameters
-        ----------
-        key : int, str or list
-            New keys.
-        value : NDArray or list of NDArray
-            One value for each key.
-        out : NDArray or list
-            For each key the array to copy into, or a list with one for each device.
-        priority : int, default 0
-            Accepted for compatibility; has no effect.
+        `out` has for each key the array to copy into, or a list with one for each device.
         """
         pairs, targets = _pairs(key, value, "value"), _targets("broadcast", key, out)
         self._check_new(pairs)
@@ -564,60 +543,18 @@ class KVStore(KVStoreBase):
         return self._updater  # type: ignore[return-value]  # as it has `get_states`
 
     def save_optimizer_states(self, fname: str, dump_optimizer: bool = False) -> None:
-        """Save the states of the optimizer; the file is replaced as a whole or not at all.
-
-        Parameters
-        ----------
-        fname : str
-            Path of the file.
-        dump_optimizer : bool, default False
-            Save the optimizer itself, too.
-
-        Raises
-        ------
-        MXNetError
-            If there is no optimizer.
-        """
+        """Save the states of the optimizer; the file is replaced as a whole or not at all."""
         save_states_file(self._require_updater(), fname, dump_optimizer)
 
     def load_optimizer_states(self, fname: str) -> None:
-        """Load states that `save_optimizer_states` saved.
-
-        Parameters
-        ----------
-        fname : str
-            Path of the file.
-
-        Raises
-        ------
-        MXNetError
-            If there is no optimizer.
-        """
         load_states_file(self._require_updater(), fname)
 
     def state_dict(self) -> dict[str, object]:
-        """Get the state apart from values and optimizer states, for an exact resume.
-
-        Returns
-        -------
-        dict
-            The residuals of gradient compression.
-        """
+        """Get the residuals of gradient compression."""
         return {"residuals": {} if self._compression is None else dict(self._compression.residuals)}
 
     def load_state_dict(self, state: dict[str, object]) -> None:
-        """Restore what `state_dict` returned.
-
-        Parameters
-        ----------
-        state : dict
-            State of a store with the same gradient compression.
-
-        Raises
-        ------
-        MXNetError
-            If a residual has not the shape of its key's value.
-        """
+        """Restore the residuals of a store with the same gradient compression."""
         if self._compression is not None:
             self._compression.restore(state["residuals"], {
                 name: value.shape for name, value in self._stored.items()})

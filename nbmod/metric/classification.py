@@ -31,12 +31,6 @@ class Accuracy(EvalMetric):
     ----------
     axis : int, default 1
         The axis of scores that counts the classes.
-    name : str
-        Name under which the value is reported; the default is in the signature.
-    output_names : list of str, optional
-        Outputs of the network that `update_dict` passes on; None for all.
-    label_names : list of str, optional
-        Labels that `update_dict` passes on; None for all.
 
     Notes
     -----
@@ -75,12 +69,6 @@ class TopKAccuracy(EvalMetric):
     top_k : int
         Number of classes, at least 2; `Accuracy` is for 1, which is the default of the signature
         and is refused.
-    name : str
-        Name under which the value is reported; the default is in the signature.
-    output_names : list of str, optional
-        Outputs of the network that `update_dict` passes on; None for all.
-    label_names : list of str, optional
-        Labels that `update_dict` passes on; None for all.
 
     Notes
     -----
@@ -202,12 +190,6 @@ class F1(_BinaryMetric):
 
     Parameters
     ----------
-    name : str
-        Name under which the value is reported; the default is in the signature.
-    output_names : list of str, optional
-        Outputs of the network that `update_dict` passes on; None for all.
-    label_names : list of str, optional
-        Labels that `update_dict` passes on; None for all.
     average : {'macro', 'micro'}, default 'macro'
         'macro': the mean of the scores of all batches.  'micro': the score of all elements
         together.
@@ -245,12 +227,6 @@ class MCC(_BinaryMetric):
 
     Parameters
     ----------
-    name : str
-        Name under which the value is reported; the default is in the signature.
-    output_names : list of str, optional
-        Outputs of the network that `update_dict` passes on; None for all.
-    label_names : list of str, optional
-        Labels that `update_dict` passes on; None for all.
     average : {'macro', 'micro'}, default 'macro'
         'macro': the mean of the coefficients of all batches.  'micro': the coefficient of all
         elements together.
@@ -304,12 +280,6 @@ class PCC(EvalMetric):
 
     Parameters
     ----------
-    name : str
-        Name under which the value is reported; the default is in the signature.
-    output_names : list of str, optional
-        Outputs of the network that `update_dict` passes on; None for all.
-    label_names : list of str, optional
-        Labels that `update_dict` passes on; None for all.
     has_global_stats : bool, default True
         Whether `get_global` has the value since `reset`.
 

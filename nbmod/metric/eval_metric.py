@@ -124,7 +124,7 @@ class EvalMetric:
     Parameters
     ----------
     name : str
-        Name under which the value is reported.
+        Name under which the value is reported; of other metrics, the default is in the signature.
     output_names : list of str, optional
         Outputs of the network that `update_dict` passes on; None for all.
     label_names : list of str, optional
@@ -291,7 +291,7 @@ _create = registry.get_create_func(EvalMetric, "metric")
 
 
 MetricLike: TypeAlias = str | EvalMetric | Feval | Sequence[str | EvalMetric | Feval]
-"""What `create` makes a metric of."""
+"""Arguments of `create`."""
 
 
 def create(metric: MetricLike, *args: Forwarded, **kwargs: Forwarded) -> EvalMetric:
@@ -335,12 +335,6 @@ class CompositeEvalMetric(EvalMetric):
     ----------
     metrics : list, optional
         The metrics, or anything that `create` accepts.
-    name : str
-        Name under which the value is reported; the default is in the signature.
-    output_names : list of str, optional
-        Outputs of the network that `update_dict` passes on; None for all.
-    label_names : list of str, optional
-        Labels that `update_dict` passes on; None for all.
 
     Examples
     --------
@@ -395,10 +389,8 @@ class CompositeEvalMetric(EvalMetric):
 
         Parameters
         ----------
-        labels : dict of str to NDArray
-            Labels by name.
-        preds : dict of str to NDArray
-            Outputs by name.
+        labels, preds : dict of str to NDArray
+            Labels and outputs by name.
         """
         if self.label_names is not None:
             labels = {name: labels[name] for name in labels if name in self.label_names}
@@ -447,10 +439,6 @@ class CustomMetric(EvalMetric):
         Name under which the value is reported; the function's name unless given.
     allow_extra_outputs : bool, default False
         Whether there may be more predictions than labels, of which the last are ignored.
-    output_names : list of str, optional
-        Outputs of the network that `update_dict` passes on; None for all.
-    label_names : list of str, optional
-        Labels that `update_dict` passes on; None for all.
 
     Notes
     -----

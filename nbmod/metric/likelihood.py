@@ -39,12 +39,6 @@ class CrossEntropy(_LogLikelihood):
     ----------
     eps : float, default 1e-12
         Added to probabilities, so that the logarithm is finite.
-    name : str
-        Name under which the value is reported; the default is in the signature.
-    output_names : list of str, optional
-        Outputs of the network that `update_dict` passes on; None for all.
-    label_names : list of str, optional
-        Labels that `update_dict` passes on; None for all.
 
     Raises
     ------
@@ -81,12 +75,6 @@ class NegativeLogLikelihood(_LogLikelihood):
     ----------
     eps : float, default 1e-12
         Added to probabilities, so that the logarithm is finite.
-    name : str
-        Name under which the value is reported; the default is in the signature.
-    output_names : list of str, optional
-        Outputs of the network that `update_dict` passes on; None for all.
-    label_names : list of str, optional
-        Labels that `update_dict` passes on; None for all.
 
     Examples
     --------
@@ -114,12 +102,6 @@ class Perplexity(EvalMetric):
         Elements with this label are not counted; None to count all.
     axis : int, default -1
         The axis of predictions that counts the classes.
-    name : str
-        Name under which the value is reported; the default is in the signature.
-    output_names : list of str, optional
-        Outputs of the network that `update_dict` passes on; None for all.
-    label_names : list of str, optional
-        Labels that `update_dict` passes on; None for all.
 
     Notes
     -----
@@ -170,15 +152,6 @@ class Perplexity(EvalMetric):
 class Loss(EvalMetric):
     """The mean of all elements of the outputs; labels are ignored.
 
-    Parameters
-    ----------
-    name : str
-        Name under which the value is reported; the default is in the signature.
-    output_names : list of str, optional
-        Outputs of the network that `update_dict` passes on; None for all.
-    label_names : list of str, optional
-        Labels that `update_dict` passes on; None for all.
-
     Examples
     --------
     >>> import nbmod as mx
@@ -199,17 +172,7 @@ class Loss(EvalMetric):
 
 @register
 class Torch(Loss):
-    """`Loss` under the name that MXNet has for Torch criterions.
-
-    Parameters
-    ----------
-    name : str
-        Name under which the value is reported; the default is in the signature.
-    output_names : list of str, optional
-        Outputs of the network that `update_dict` passes on; None for all.
-    label_names : list of str, optional
-        Labels that `update_dict` passes on; None for all.
-    """
+    """`Loss` under the name that MXNet has for Torch criterions."""
 
     def __init__(self, name: str = "torch", output_names: Names = None, label_names: Names = None):
         super().__init__(name, output_names, label_names)
@@ -217,17 +180,7 @@ class Torch(Loss):
 
 @register
 class Caffe(Loss):
-    """`Loss` under the name that MXNet has for Caffe criterions.
-
-    Parameters
-    ----------
-    name : str
-        Name under which the value is reported; the default is in the signature.
-    output_names : list of str, optional
-        Outputs of the network that `update_dict` passes on; None for all.
-    label_names : list of str, optional
-        Labels that `update_dict` passes on; None for all.
-    """
+    """`Loss` under the name that MXNet has for Caffe criterions."""
 
     def __init__(self, name: str = "caffe", output_names: Names = None, label_names: Names = None):
         super().__init__(name, output_names, label_names)

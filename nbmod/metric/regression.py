@@ -36,15 +36,6 @@ class _Error(EvalMetric):
 class MAE(_Error):
     """Mean absolute error.
 
-    Parameters
-    ----------
-    name : str
-        Name under which the value is reported; the default is in the signature.
-    output_names : list of str, optional
-        Outputs of the network that `update_dict` passes on; None for all.
-    label_names : list of str, optional
-        Labels that `update_dict` passes on; None for all.
-
     Notes
     -----
     The mean over batches of mean(|label - pred|).  Vectors are treated as matrices of one column.
@@ -69,15 +60,6 @@ class MAE(_Error):
 class MSE(_Error):
     """Mean squared error.
 
-    Parameters
-    ----------
-    name : str
-        Name under which the value is reported; the default is in the signature.
-    output_names : list of str, optional
-        Outputs of the network that `update_dict` passes on; None for all.
-    label_names : list of str, optional
-        Labels that `update_dict` passes on; None for all.
-
     Notes
     -----
     The mean over batches of mean((label - pred)^2).  Vectors are treated as matrices of one column.
@@ -101,15 +83,6 @@ class MSE(_Error):
 @register
 class RMSE(_Error):
     """Root of the mean squared error, of each batch.
-
-    Parameters
-    ----------
-    name : str
-        Name under which the value is reported; the default is in the signature.
-    output_names : list of str, optional
-        Outputs of the network that `update_dict` passes on; None for all.
-    label_names : list of str, optional
-        Labels that `update_dict` passes on; None for all.
 
     Notes
     -----
@@ -163,12 +136,6 @@ class PearsonCorrelation(EvalMetric):
 
     Parameters
     ----------
-    name : str
-        Name under which the value is reported; the default is in the signature.
-    output_names : list of str, optional
-        Outputs of the network that `update_dict` passes on; None for all.
-    label_names : list of str, optional
-        Labels that `update_dict` passes on; None for all.
     average : {'macro', 'micro'}, default 'macro'
         'macro': the mean of the coefficients of all batches.  'micro': the coefficient of all
         elements together.

@@ -30,7 +30,7 @@ Callback: TypeAlias = (  # type: ignore[explicit-any]
 Callbacks: TypeAlias = list[Callable[..., object]]  # type: ignore[explicit-any]
 """Callbacks as a list."""
 Contexts = Context | Sequence[Context] | None
-"""Where to compute; the CPU for None."""
+"""Contexts to compute on; the CPU for None."""
 ContextGroups = (Mapping[str, Context | list[Context] | tuple[Context, ...]]
                  | Sequence[dict[str, Context] | None] | None)
 """Contexts by `ctx_group`, each one or one for each device; or such a dict for each device."""

@@ -49,7 +49,7 @@ def as_descs(shapes: Shapes) -> list[DataDesc]:
 
 
 class _NoDescription(ArgumentError, TypeError):
-    """What is no DataDesc: MXNet raises TypeError for most, ValueError for some."""
+    """An error for no DataDesc: MXNet raises TypeError for most, ValueError for some."""
 
 
 def _described(pair: tuple[str, Sequence[int]]) -> DataDesc:
@@ -87,7 +87,7 @@ def samples_in(descs: Descs) -> int:
 
 
 def with_shapes(descs: Descs, shapes: Sequence[Sequence[int]]) -> list[DataDesc]:
-    """The same inputs with other shapes."""
+    """Descriptions of inputs, with other shapes."""
     if len(descs) != len(shapes):
         raise ArgumentError(f"the batch has {len(shapes)} arrays, the module was bound with "
                             f"{len(descs)}: {[desc.name for desc in descs]}")
@@ -96,7 +96,7 @@ def with_shapes(descs: Descs, shapes: Sequence[Sequence[int]]) -> list[DataDesc]
 
 
 def with_samples(descs: Descs, count: int) -> list[DataDesc]:
-    """The same inputs with `count` samples."""
+    """Descriptions of inputs, with `count` samples."""
     return with_shapes(descs, [
         tuple(count if axis == batch_axis(desc) else size for axis, size in enumerate(desc.shape))
         for desc in descs])

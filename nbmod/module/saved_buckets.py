@@ -62,7 +62,7 @@ class SavedBuckets(BaseModule):
 
     def _begin_fit(self, progress: TrainingPosition, overlaps: bool
                    ) -> AbstractContextManager[None]:
-        """As for the module of the default bucket, which has the parameters and the optimizer."""
+        """Begin with the default bucket's module, which has the parameters and the optimizer."""
         default = self._default()
         default.history = self.history
         found = default._begin_fit(progress, overlaps)

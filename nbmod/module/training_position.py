@@ -115,7 +115,7 @@ class TrainingPosition:
         self.train_data = self.eval_data = None
 
     def state(self) -> dict[str, Plain]:
-        """As plain data."""
+        """The position as plain data."""
         return self._final or {
             "epoch": self.epoch, "batch": self.batch, "fresh": self.fresh,
             "random": _random_states(), "train_data": _position_of(self.train_data),

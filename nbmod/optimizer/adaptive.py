@@ -38,8 +38,7 @@ class Adam(RuleOptimizer):
     lazy_update : bool, default True
         Whether a row-sparse gradient updates only the rows that it has.
     **kwargs
-        Further arguments of `Optimizer`: `wd`, `rescale_grad`, `clip_gradient`, `lr_scheduler`,
-        `multi_precision`, `param_idx2name`, `param_dict`, `sym` and `begin_num_update`.
+        Further arguments of `Optimizer`.
 
     Notes
     -----
@@ -81,7 +80,6 @@ class Adam(RuleOptimizer):
         return self.lazy_update
 
     def rule(self, info: StepInfo) -> Op:
-        """The operator that steps one parameter; see `RuleOptimizer.rule`."""
         correction = math.sqrt(1 - self.beta2 ** info.t) / (1 - self.beta1 ** info.t)
         params = {**self._common(info), "lr": info.lr * correction}
         return AdamUpdate(beta1=self.beta1, beta2=self.beta2, epsilon=self.epsilon,
@@ -136,24 +134,9 @@ class AdaGrad(RuleOptimizer):
         self.float_stable_eps = eps
 
     def create_state(self, index: Index, weight: NDArray) -> NDArray:
-        """The state that a parameter needs between updates.
-
-        Parameters
-        ----------
-        index : int or str
-            The index of the parameter.
-        weight : NDArray
-            Its weight.
-
-        Returns
-        -------
-        NDArray
-            Zeros of the weight's shape.
-        """
         return state_like(weight, sparse=True)
 
     def rule(self, info: StepInfo) -> Op:
-        """The operator that steps one parameter; see `RuleOptimizer.rule`."""
         return AdaGradUpdate(epsilon=self.float_stable_eps, **self._common(info))
 
 
@@ -206,7 +189,6 @@ class AdaDelta(RuleOptimizer):
         self.rho, self.epsilon = rho, epsilon
 
     def rule(self, info: StepInfo) -> Op:
-        """The operator that steps one parameter; see `RuleOptimizer.rule`."""
         params = self._common(info)
         del params["lr"]
         return AdaDeltaUpdate(self.rho, self.epsilon, **params)
@@ -231,8 +213,7 @@ class RMSProp(RuleOptimizer):
     clip_weights : float, optional
         Limit of the magnitude of weights; None or 0 for no limit.
     **kwargs
-        Further arguments of `Optimizer`: `wd`, `rescale_grad`, `clip_gradient`, `lr_scheduler`,
-        `multi_precision`, `param_idx2name`, `param_dict`, `sym` and `begin_num_update`.
+        Further arguments of `Optimizer`.
 
     Notes
     -----
@@ -275,24 +256,9 @@ class RMSProp(RuleOptimizer):
         self.epsilon, self.clip_weights = epsilon, clip_weights
 
     def create_state(self, index: Index, weight: NDArray) -> tuple[NDArray, ...]:
-        """The state that a parameter needs between updates.
-
-        Parameters
-        ----------
-        index : int or str
-            The index of the parameter.
-        weight : NDArray
-            Its weight.
-
-        Returns
-        -------
-        tuple of NDArray
-            (n,), or (n, m, delta) with `centered`: zeros of the weight's shape.
-        """
         return states_like(weight, 3 if self.centered else 1, sparse=True)
 
     def rule(self, info: StepInfo) -> Op:
-        """The operator that steps one parameter; see `RuleOptimizer.rule`."""
         params = {**self._common(info), "gamma1": self.gamma1, "epsilon": self.epsilon,
                   "clip_weights": self.clip_weights or -1.0}
         if self.centered:
@@ -314,8 +280,7 @@ class Ftrl(RuleOptimizer):
     beta : float, default 1
         Added to the root of the sum of squares.
     **kwargs
-        Further arguments of `Optimizer`: `wd`, `rescale_grad`, `clip_gradient`, `lr_scheduler`,
-        `multi_precision`, `param_idx2name`, `param_dict`, `sym` and `begin_num_update`.
+        Further arguments of `Optimizer`.
 
     Notes
     -----
@@ -354,7 +319,6 @@ class Ftrl(RuleOptimizer):
         return True
 
     def rule(self, info: StepInfo) -> Op:
-        """The operator that steps one parameter; see `RuleOptimizer.rule`."""
         return FtrlUpdate(lamda1=self.lamda1, beta=self.beta, **self._common(info))
 
 
@@ -409,7 +373,6 @@ class FTML(RuleOptimizer):
         self.beta1, self.beta2, self.epsilon = beta1, beta2, epsilon
 
     def rule(self, info: StepInfo) -> Op:
-        """The operator that steps one parameter; see `RuleOptimizer.rule`."""
         params = self._common(info)
         clip = params.pop("clip_gradient")
         return FTMLUpdate(beta1=self.beta1, beta2=self.beta2, epsilon=self.epsilon, t=info.t,
@@ -427,8 +390,7 @@ class Adamax(RuleOptimizer):
     beta1, beta2 : float, default 0.9 and 0.999
         Decay of the running mean of the gradient, and of the maximum of its magnitude.
     **kwargs
-        Further arguments of `Optimizer`: `wd`, `rescale_grad`, `clip_gradient`, `lr_scheduler`,
-        `multi_precision`, `param_idx2name`, `param_dict`, `sym` and `begin_num_update`.
+        Further arguments of `Optimizer`.
 
     Notes
     -----
@@ -466,7 +428,6 @@ class Adamax(RuleOptimizer):
         self.beta1, self.beta2 = beta1, beta2
 
     def rule(self, info: StepInfo) -> Op:
-        """The operator that steps one parameter; see `RuleOptimizer.rule`."""
         params = {**self._common(info), "lr": info.lr / (1 - self.beta1 ** info.t)}
         return AdamaxUpdate(beta1=self.beta1, beta2=self.beta2, **params)
 
@@ -486,8 +447,7 @@ class Nadam(RuleOptimizer):
     schedule_decay : float, default 0.004
         How fast the momentum grows with t.
     **kwargs
-        Further arguments of `Optimizer`: `wd`, `rescale_grad`, `clip_gradient`, `lr_scheduler`,
-        `multi_precision`, `param_idx2name`, `param_dict`, `sym` and `begin_num_update`.
+        Further arguments of `Optimizer`.
 
     Notes
     -----
@@ -534,7 +494,6 @@ class Nadam(RuleOptimizer):
         self.m_schedule = 1.0
 
     def rule(self, info: StepInfo) -> Op:
-        """The operator that steps one parameter; see `RuleOptimizer.rule`."""
         now, ahead = self._momentum(info.t), self._momentum(info.t + 1)
         self.m_schedule *= now
         return NadamUpdate(share=(1 - now) / (1 - self.m_schedule),

@@ -50,12 +50,12 @@ __all__ = ["Optimizer", "RuleOptimizer", "StepInfo", "create", "register", "stat
 OptimizerClass = TypeVar("OptimizerClass", bound="type[Optimizer]")
 
 Index: TypeAlias = int | str
-"""What identifies a parameter."""
+"""An identifier of a parameter."""
 OneOrMany: TypeAlias = Any  # type: ignore[explicit-any]
 """An index, weight, gradient or state of one parameter, or a list with one for each of several.
 Any: if the index is a list all are, and only optimizers with `aggregate_num` are given lists."""
 State: TypeAlias = Any  # type: ignore[explicit-any]
-"""What an optimizer keeps of a parameter: None, an array, or a tuple or list of states.  Any: the
+"""The state of a parameter: None, an array, or a tuple or list of states.  Any: the
 class of the optimizer knows which."""
 Multipliers: TypeAlias = Mapping[Any, float]  # type: ignore[explicit-any]
 """Factors by index or name of a parameter.  Any: the keys of a `Mapping` are invariant."""
@@ -576,20 +576,6 @@ class RuleOptimizer(Optimizer):
     not with norms of whole parameters, state that parameters share, or random numbers."""
 
     def create_state(self, index: Index, weight: NDArray) -> State:
-        """The state that a parameter needs between updates, as the class describes it.
-
-        Parameters
-        ----------
-        index : int or str
-            The index of the parameter.
-        weight : NDArray
-            Its weight.
-
-        Returns
-        -------
-        None, NDArray or tuple of NDArray
-            Zeros of the weight's shape; None if there is no state.
-        """
         count = self.num_states
         return states_like(weight, count, self._keeps_stype()) if count else None
 
@@ -614,17 +600,7 @@ class RuleOptimizer(Optimizer):
 
     def update(self, index: OneOrMany, weight: OneOrMany, grad: OneOrMany, state: OneOrMany
                ) -> None:
-        """Step one parameter, or each of a list, in place.
-
-        Parameters
-        ----------
-        index : int, str or list
-            The index of the parameter, or a list of indices.
-        weight, grad : NDArray or list of NDArray
-            Weight and gradient, of equal shape.
-        state : object or list
-            What `create_state` returned for the parameter.
-        """
+        """Step one parameter, or each of a list, in place."""
         self._step_all(index, weight, grad, state, master=False)
 
     def _step_all(self, index: OneOrMany, weight: OneOrMany, grad: OneOrMany, state: OneOrMany,

@@ -56,20 +56,6 @@ class GroupAdaGrad(RuleOptimizer):
         self.float_stable_eps = eps
 
     def create_state(self, index: Index, weight: NDArray) -> NDArray:
-        """The state that a parameter needs between updates.
-
-        Parameters
-        ----------
-        index : int or str
-            The index of the parameter.
-        weight : NDArray
-            Its weight.
-
-        Returns
-        -------
-        NDArray
-            Zeros of shape (rows, 1).
-        """
         if len(weight.shape) != 2:
             raise MXNetError(f"GroupAdaGrad: parameter {index!r} has shape {weight.shape}, "
                              "expected a matrix")
@@ -77,7 +63,6 @@ class GroupAdaGrad(RuleOptimizer):
                      stype=weight.stype)
 
     def rule(self, info: StepInfo) -> Op:
-        """The operator that steps one parameter; see `RuleOptimizer.rule`."""
         if info.wd:
             raise MXNetError(f"GroupAdaGrad: weight decay of parameter {info.index!r} is "
                              f"{info.wd}, expected 0: it is not supported")

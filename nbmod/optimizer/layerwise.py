@@ -91,13 +91,7 @@ class LARS(Momentum):
         self.cur_lr: float | None = None
 
     def set_wd_mult(self, args_wd_mult: Multipliers) -> None:
-        """Set multipliers of weight decay; 0 by default for names that do not end in `_weight`.
-
-        Parameters
-        ----------
-        args_wd_mult : dict of (int or str) to float
-            Multipliers by index or by name.  They take precedence over those of the symbol.
-        """
+        """Set multipliers of weight decay; 0 by default for names that do not end in `_weight`."""
         undecayed = {name: 0.0 for name in self.idx2name.values() if not name.endswith("_weight")}
         self.wd_mult = {**undecayed, **self._symbol_multipliers("__wd_mult__"), **args_wd_mult}
 
@@ -209,34 +203,10 @@ class LBSGD(RuleOptimizer):
         self.admult = 1
 
     def create_state(self, index: Index, weight: NDArray) -> NDArray | None:
-        """The state that a parameter needs between updates.
-
-        Parameters
-        ----------
-        index : int or str
-            The index of the parameter.
-        weight : NDArray
-            Its weight.
-
-        Returns
-        -------
-        NDArray or None
-            A velocity of zeros, or None without momentum.
-        """
         return state_like(weight) if self.momentum else None
 
     def update(self, index: Index, weight: NDArray, grad: NDArray, state: State) -> None:
-        """Add a gradient, and step `weight` in place after every `batch_scale` of them.
-
-        Parameters
-        ----------
-        index : int or str
-            The index of the parameter.
-        weight, grad : NDArray
-            Weight and gradient, of equal shape.
-        state : NDArray or None
-            What `create_state` returned for the parameter.
-        """
+        """Add a gradient, and step `weight` in place after every `batch_scale` of them."""
         # The rate is that of the counts before this update, as in MXNet.
         lr, wd = self._get_lr(index), self._get_wd(index)
         self._update_count(index)
@@ -251,7 +221,6 @@ class LBSGD(RuleOptimizer):
             saved["cum_grad"] = 0
 
     def rule(self, info: StepInfo) -> Op:
-        """The operator that steps one parameter; see `RuleOptimizer.rule`."""
         if info.state is None:
             return SGDUpdate(**self._common(info))
         return SGDMomUpdate(momentum=max(self.momentum, 0.0), **self._common(info))
@@ -288,8 +257,7 @@ class LAMB(RuleOptimizer):
     bias_correction : bool, default True
         Whether running means are divided by 1 - beta^t.
     **kwargs
-        Further arguments of `Optimizer`: `wd`, `rescale_grad`, `clip_gradient`, `lr_scheduler`,
-        `multi_precision`, `param_idx2name`, `param_dict`, `sym` and `begin_num_update`.
+        Further arguments of `Optimizer`.
 
     Notes
     -----
@@ -340,17 +308,7 @@ class LAMB(RuleOptimizer):
 
     def update_multi_precision(self, index: OneOrMany, weight: OneOrMany, grad: OneOrMany,
                                state: OneOrMany) -> None:
-        """Step one parameter, or each of a list, on the master copy where there is one.
-
-        Parameters
-        ----------
-        index : int, str or list
-            The index of the parameter, or a list of indices.
-        weight, grad : NDArray or list of NDArray
-            Weight and gradient, of equal shape; the weight is changed in place.
-        state : tuple or list of tuple
-            What `create_state_multi_precision` returned for the parameter.
-        """
+        """Step one parameter, or each of a list, on the master copy where there is one."""
         first = weight[0] if isinstance(weight, (list, tuple)) else weight
         if not (self.multi_precision and first.dtype == np.float16):
             self.update(index, weight, grad, state)
@@ -362,7 +320,6 @@ class LAMB(RuleOptimizer):
                            master=True)
 
     def rule(self, info: StepInfo) -> Op:
-        """The operator that steps one parameter; see `RuleOptimizer.rule`."""
         kind = MPLambUpdate if info.master else LambUpdate
         return kind(t=info.t, beta1=self.beta1, beta2=self.beta2, epsilon=self.epsilon,
                     bias_correction=self.bias_correction, lower_bound=self.lower_bound or -1.0,

@@ -25,7 +25,7 @@ from ..base import MXNetError
 __all__ = ["Machine", "Maker", "bytes_in"]
 
 Value: TypeAlias = Any  # type: ignore[explicit-any]
-"""What a program has made.  Any: each instruction checks the types of what it reads."""
+"""An object that a program has built.  Any: each instruction checks the types of what it reads."""
 Maker: TypeAlias = Callable[[tuple[Value, ...]], Value]
 """From the arguments of a class (or of a function) to what stands for the new object."""
 

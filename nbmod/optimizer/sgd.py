@@ -60,37 +60,9 @@ class Momentum(RuleOptimizer):
         self.momentum = momentum
 
     def create_state(self, index: Index, weight: NDArray) -> NDArray | None:
-        """The state that a parameter needs between updates.
-
-        Parameters
-        ----------
-        index : int or str
-            The index of the parameter.
-        weight : NDArray
-            Its weight.
-
-        Returns
-        -------
-        NDArray or None
-            A velocity of zeros, or None without momentum.
-        """
         return state_like(weight, self._keeps_stype()) if self.momentum else None
 
     def create_state_multi_precision(self, index: Index, weight: NDArray) -> State:
-        """`create_state`, with a float32 master copy of a float16 weight under `multi_precision`.
-
-        Parameters
-        ----------
-        index : int or str
-            The index of the parameter.
-        weight : NDArray
-            Its weight.
-
-        Returns
-        -------
-        NDArray, None or tuple
-            The velocity (or None), or the pair (velocity or None, master weight).
-        """
         if not self._keeps_master(weight):
             return self.create_state(index, weight)
         master = weight.astype(np.float32)
@@ -102,23 +74,12 @@ class Momentum(RuleOptimizer):
 
     def update_multi_precision(self, index: OneOrMany, weight: OneOrMany, grad: OneOrMany,
                                state: OneOrMany) -> None:
-        """Step one parameter, or each of a list, on the master copy where there is one.
-
-        Parameters
-        ----------
-        index : int, str or list
-            The index of the parameter, or a list of indices.
-        weight, grad : NDArray or list of NDArray
-            Weight and gradient, of equal shape; the weight is changed in place.
-        state : object or list
-            What `create_state_multi_precision` returned for the parameter.
-        """
+        """Step one parameter, or each of a list, on the master copy where there is one."""
         first = weight[0] if isinstance(weight, (list, tuple)) else weight
         master = self.multi_precision and first.dtype == np.float16
         self._step_all(index, weight, grad, state, master)
 
     def rule(self, info: StepInfo) -> Op:
-        """The operator that steps one parameter; see `RuleOptimizer.rule`."""
         velocity = info.state[0] if info.master else info.state
         if velocity is None or (self._skips_velocity and self.momentum <= 0):
             return (SGDUpdate, MPSGDUpdate)[info.master](**self._common(info))
@@ -267,8 +228,7 @@ class Signum(RuleOptimizer):
         Weight decay that is applied to the weight and not to the gradient, after Loshchilov and
         Hutter.  It has an effect with momentum only.
     **kwargs
-        Further arguments of `Optimizer`: `wd`, `rescale_grad`, `clip_gradient`, `lr_scheduler`,
-        `multi_precision`, `param_idx2name`, `param_dict`, `sym` and `begin_num_update`.
+        Further arguments of `Optimizer`.
 
     Notes
     -----
@@ -304,24 +264,9 @@ class Signum(RuleOptimizer):
         self.momentum, self.wd_lh = momentum, wd_lh
 
     def create_state(self, index: Index, weight: NDArray) -> NDArray | None:
-        """The state that a parameter needs between updates.
-
-        Parameters
-        ----------
-        index : int or str
-            The index of the parameter.
-        weight : NDArray
-            Its weight.
-
-        Returns
-        -------
-        NDArray or None
-            A momentum of zeros, or None without momentum.
-        """
         return state_like(weight, sparse=True) if self.momentum else None
 
     def rule(self, info: StepInfo) -> Op:
-        """The operator that steps one parameter; see `RuleOptimizer.rule`."""
         if info.state is None:
             return SignSGDUpdate(**self._common(info))
         return SignumUpdate(momentum=max(self.momentum, 0.0), wd_lh=self.wd_lh,
@@ -368,22 +313,10 @@ class SGLD(RuleOptimizer):
     clips_to_zero = True
 
     def update(self, index: Index, weight: NDArray, grad: NDArray, state: State) -> None:
-        """Step `weight` in place; see `Optimizer.update`.
-
-        Parameters
-        ----------
-        index : int or str
-            The index of the parameter.
-        weight, grad : NDArray
-            Weight and gradient, of equal shape.
-        state : None
-            There is no state; what is given is ignored.
-        """
         noise = random.normal(0, 1, weight.shape, dtype=weight.dtype, ctx=weight.context)
         super().update(index, weight, grad, noise)
 
     def rule(self, info: StepInfo) -> Op:
-        """The operator that steps one parameter; see `RuleOptimizer.rule`."""
         return SGLDUpdate(**self._common(info))
 
 
@@ -442,24 +375,9 @@ class DCASGD(RuleOptimizer):
         self.lamda = lamda
 
     def create_state(self, index: Index, weight: NDArray) -> tuple[NDArray | None, NDArray]:
-        """The state that a parameter needs between updates.
-
-        Parameters
-        ----------
-        index : int or str
-            The index of the parameter.
-        weight : NDArray
-            Its weight.
-
-        Returns
-        -------
-        tuple
-            (velocity of zeros, or None without momentum; a copy of the weight).
-        """
         return state_like(weight) if self.momentum else None, weight.copy()
 
     def rule(self, info: StepInfo) -> Op:
-        """The operator that steps one parameter; see `RuleOptimizer.rule`."""
         if info.state[0] is None:
             return DCASGDUpdate(lamda=self.lamda, **self._common(info))
         return DCASGDMomUpdate(lamda=self.lamda, momentum=self.momentum, **self._common(info))

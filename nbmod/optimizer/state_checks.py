@@ -135,7 +135,7 @@ def why_no_update(optimizer: Optimizer, error: Exception) -> MXNetError | None:
 
 
 def _wanted(name: str, value: object, default: object) -> str:
-    """What is expected in place of a value; '' if nothing else is."""
+    """The expectation that a value does not meet; '' if it meets all."""
     if name == "lr_scheduler":
         return "" if isinstance(value, (LRScheduler, type(None))) else "an LRScheduler or None"
     if name == "sym_info":
@@ -166,7 +166,7 @@ def _wanted_count(name: str, value: object) -> str:
 
 
 def _wanted_inside(name: str, value: object, kind: type) -> str:
-    """What is expected in place of a dict or list, or of one of its items."""
+    """The expectation that a dict or list, or one of its items, does not meet."""
     if not isinstance(value, kind):
         return f"a {kind.__name__}"
     items: list[object] = list(value.values() if isinstance(value, dict) else

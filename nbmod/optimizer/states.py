@@ -34,7 +34,7 @@ _WHAT = "optimizer states"
 _MAX_DEPTH, _MAX_PARTS = 16, 1000
 _OPTIMIZERS, _SCHEDULERS = "mxnet.optimizer.optimizer", "mxnet.lr_scheduler"
 _CONTRIB = {"GroupAdaGrad": "mxnet.optimizer.contrib"}
-"""Where MXNet keeps the classes that are not among the others."""
+"""The module of MXNet that has the classes that are not among the others."""
 _HOMES: dict[str, type] = {_OPTIMIZERS: Optimizer, "mxnet.optimizer": Optimizer,
                            "mxnet.optimizer.contrib": Optimizer, _SCHEDULERS: LRScheduler}
 _NDARRAYS: dict[tuple[str, str], type[NDArray]] = {
@@ -55,7 +55,7 @@ def load_states(content: bytes) -> tuple[dict[Index, State], Optimizer | None]:
 
 def checked_states(states: object, optimizer: object
                    ) -> tuple[dict[Index, State], Optimizer | None]:
-    """What a file says are states and an optimizer, or MXNetError if they cannot be."""
+    """The states and the optimizer in a file; MXNetError if they cannot be such."""
     if not isinstance(states, dict):
         raise MXNetError(f"{_WHAT}: expected a dict, found {type(states).__name__}")
     if not isinstance(optimizer, (Optimizer, type(None))):

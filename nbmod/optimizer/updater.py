@@ -268,7 +268,7 @@ class Updater:
         return dump_states(self._saved(dump_optimizer))
 
     def _saved(self, dump_optimizer: bool) -> object:
-        """What a file of states has."""
+        """The content of a file of states."""
         return (self.states, self.optimizer) if dump_optimizer else self.states
 
     def set_states(self, states: bytes) -> None:
@@ -549,6 +549,6 @@ def _is_one_program(kind: type[Update]) -> bool:
 
 @cache
 def _with_copy(program: Program) -> Program:
-    """The same, and a rounded copy of the new weight."""
+    """Step the weight, and round a copy of it."""
     return replace(program, steps=(*program.steps, Assign("rounded", "next_weight")),
                    outputs=(*program.outputs, "rounded"))

@@ -240,7 +240,7 @@ class BaseRNNCell:
         return activation(inputs, **kwargs)
 
     def _next_name(self) -> str:
-        """What the names of the nodes of the next step begin with."""
+        """The prefix of the names of the nodes of the next step."""
         self._counter += 1
         return f"{self._prefix}t{self._counter}_"
 

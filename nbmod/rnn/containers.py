@@ -37,13 +37,6 @@ class _Container(BaseRNNCell):
         return [info for cell in self._cells for info in cell.state_info]
 
     def begin_state(self, **kwargs: Any) -> list[Any]:  # type: ignore[override]
-        """The first states of all cells.
-
-        Parameters
-        ----------
-        **kwargs
-            Arguments of `BaseRNNCell.begin_state`: `func`, and those of `func`.
-        """
         self._check_not_modified()
         return [state for cell in self._cells for state in cell.begin_state(**kwargs)]
 
@@ -63,7 +56,6 @@ class _Container(BaseRNNCell):
         return dict(args)
 
     def pack_weights(self, args: Mapping[str, Any]) -> dict[str, Any]:
-        """The opposite of `unpack_weights`."""
         for cell in self._cells:
             args = cell.pack_weights(args)
         return dict(args)
@@ -164,7 +156,7 @@ class BidirectionalCell(_Container):
     def unroll(self, length: int, inputs: Any, begin_state: States | None = None,
                layout: str = "NTC", merge_outputs: bool | None = None
                ) -> tuple[Any, list[Any]]:
-        """As `BaseRNNCell.unroll`, but the states are a list per direction."""
+        """Apply both cells to a sequence; the states are a list per direction."""
         self.reset()
         steps = as_steps(inputs, length, layout)
         parts = self._share(self.begin_state() if begin_state is None else begin_state)

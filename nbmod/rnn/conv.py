@@ -102,36 +102,7 @@ class BaseConvRNNCell(GatedCell):
 class ConvRNNCell(ElmanStep, BaseConvRNNCell):
     """Elman's cell with convolutions; see `RNNCell` for its equations.
 
-    Parameters
-    ----------
-    input_shape : tuple of int
-        Shape of the input of a step in `conv_layout`; its batch size does not matter.
-    num_hidden : int
-        Number of channels of the states.
-    h2h_kernel, h2h_dilate : tuple of int, default (3, 3) and (1, 1)
-        Kernel and dilation (height, width) of the convolution of the last output; the kernel is
-        odd.
-    i2h_kernel, i2h_stride, i2h_pad, i2h_dilate : tuple of int, default (3, 3) and otherwise (1, 1)
-        Kernel, stride, padding and dilation of the convolution of the input.
-    i2h_weight_initializer, h2h_weight_initializer : Initializer or str, optional
-        Initializers of the weights; that of the network unless given.
-    i2h_bias_initializer, h2h_bias_initializer : Initializer or str, default 'zeros'
-        Initializers of the biases.
-    activation : str or callable, optional
-        A type for `mx.sym.Activation`, or a function of a symbol; leaky ReLU of slope 0.2 unless
-        given.
-    prefix : str, optional
-        What names of nodes and weights begin with; the class's name and '_' without 'Cell' unless
-        given.
-    params : RNNParams, optional
-        Variables to share with other cells; new ones unless given.
-    conv_layout : str, default 'NCHW'
-        Layout of inputs and states.
-
-    Raises
-    ------
-    MXNetError
-        If `h2h_kernel` is not odd.
+    Parameters are those of `BaseConvRNNCell`.
 
     Examples
     --------
@@ -149,41 +120,7 @@ class ConvLSTMCell(LSTMStep, BaseConvRNNCell):
 
     `activation` is in the place of both tanh.
 
-    Parameters
-    ----------
-    input_shape : tuple of int
-        Shape of the input of a step in `conv_layout`; its batch size does not matter.
-    num_hidden : int
-        Number of channels of the states.
-    h2h_kernel, h2h_dilate : tuple of int, default (3, 3) and (1, 1)
-        Kernel and dilation (height, width) of the convolution of the last output; the kernel is
-        odd.
-    i2h_kernel, i2h_stride, i2h_pad, i2h_dilate : tuple of int, default (3, 3) and otherwise (1, 1)
-        Kernel, stride, padding and dilation of the convolution of the input.
-    i2h_weight_initializer, h2h_weight_initializer : Initializer or str, optional
-        Initializers of the weights; that of the network unless given.
-    i2h_bias_initializer, h2h_bias_initializer : Initializer or str, default 'zeros'
-        Initializers of the biases.
-    activation : str or callable, optional
-        A type for `mx.sym.Activation`, or a function of a symbol; leaky ReLU of slope 0.2 unless
-        given.
-    prefix : str, optional
-        What names of nodes and weights begin with; the class's name and '_' without 'Cell' unless
-        given.
-    params : RNNParams, optional
-        Variables to share with other cells; new ones unless given.
-    conv_layout : str, default 'NCHW'
-        Layout of inputs and states.
-
-    Raises
-    ------
-    MXNetError
-        If `h2h_kernel` is not odd.
-
-    References
-    ----------
-    Shi et al., "Convolutional LSTM network: a machine learning approach for precipitation
-    nowcasting", 2015.
+    Parameters are those of `BaseConvRNNCell`.
 
     Examples
     --------
@@ -209,36 +146,7 @@ class ConvGRUCell(GRUStep, BaseConvRNNCell):
 
     `activation` is in the place of tanh.
 
-    Parameters
-    ----------
-    input_shape : tuple of int
-        Shape of the input of a step in `conv_layout`; its batch size does not matter.
-    num_hidden : int
-        Number of channels of the states.
-    h2h_kernel, h2h_dilate : tuple of int, default (3, 3) and (1, 1)
-        Kernel and dilation (height, width) of the convolution of the last output; the kernel is
-        odd.
-    i2h_kernel, i2h_stride, i2h_pad, i2h_dilate : tuple of int, default (3, 3) and otherwise (1, 1)
-        Kernel, stride, padding and dilation of the convolution of the input.
-    i2h_weight_initializer, h2h_weight_initializer : Initializer or str, optional
-        Initializers of the weights; that of the network unless given.
-    i2h_bias_initializer, h2h_bias_initializer : Initializer or str, default 'zeros'
-        Initializers of the biases.
-    activation : str or callable, optional
-        A type for `mx.sym.Activation`, or a function of a symbol; leaky ReLU of slope 0.2 unless
-        given.
-    prefix : str, optional
-        What names of nodes and weights begin with; the class's name and '_' without 'Cell' unless
-        given.
-    params : RNNParams, optional
-        Variables to share with other cells; new ones unless given.
-    conv_layout : str, default 'NCHW'
-        Layout of inputs and states.
-
-    Raises
-    ------
-    MXNetError
-        If `h2h_kernel` is not odd.
+    Parameters are those of `BaseConvRNNCell`.
 
     Examples
     --------

@@ -131,7 +131,7 @@ class FusedRNNCell(BaseRNNCell):
         return arrange(outputs, length, layout, merge_outputs), new_states
 
     def unfuse(self) -> SequentialRNNCell:
-        """The same network of single cells.
+        """An equal network of single cells.
 
         Returns
         -------
@@ -176,7 +176,6 @@ class FusedRNNCell(BaseRNNCell):
         return args
 
     def pack_weights(self, args: Mapping[str, Any]) -> dict[str, Any]:
-        """The opposite of `unpack_weights`."""
         args, prefix = dict(args), self._params._prefix
         first = args.get(f"{prefix}l0_i2h{self._gate_names[0]}_weight")
         if first is None:

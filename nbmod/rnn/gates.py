@@ -115,7 +115,7 @@ class DenseCell(GatedCell):
     """
 
     _map_names = "{}"
-    """Where a step's own name goes in the names of its layers."""
+    """The position of a step's own name in the names of its layers."""
 
     def __init__(self, num_hidden: int, prefix: str, params: RNNParams | None,
                  activation: Any = "tanh", i2h_bias: Initializer | None = None):

@@ -214,18 +214,7 @@ class BucketSentenceIter(DataIter):
         return labels
 
     def next(self) -> DataBatch:
-        """The next batch, with its `bucket_key`.
-
-        Returns
-        -------
-        DataBatch
-            The batch.
-
-        Raises
-        ------
-        StopIteration
-            At the end of the epoch.
-        """
+        """Return the next batch, with its `bucket_key`."""
         if self.curr_idx == len(self.idx):
             raise StopIteration
         bucket, row = self.idx[self.curr_idx]

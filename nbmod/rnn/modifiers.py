@@ -59,7 +59,7 @@ class DropoutCell(BaseRNNCell):
     def unroll(self, length: int, inputs: Any, begin_state: States | None = None,
                layout: str = "NTC", merge_outputs: bool | None = None
                ) -> tuple[Any, list[Any]]:
-        """As for any cell; a single symbol is dropped out as a whole."""
+        """Drop out of a sequence; a single symbol is dropped out as a whole."""
         self.reset()
         inputs = arrange(inputs, length, layout, merge_outputs)
         if isinstance(inputs, sym.Symbol):
@@ -100,9 +100,7 @@ class ModifierCell(BaseRNNCell):
         Parameters
         ----------
         init_sym : callable, default mx.sym.zeros
-            Makes a state, as `func` of `BaseRNNCell.begin_state`; it may be given as `func`, too.
-        **kwargs
-            Further arguments of it.
+            Makes a state; it may be given as `func`, too.
         """
         self._check_not_modified()
         func = kwargs.pop("func", init_sym)
@@ -163,7 +161,7 @@ class ZoneoutCell(ModifierCell):
         self.zoneout_states = zoneout_states
 
     def reset(self) -> None:
-        """As for any cell; also clears the last output."""
+        """Count steps and first states from 0 again, and clear the last output."""
         super().reset()
         self.prev_output: sym.Symbol | None = None
 
@@ -230,7 +228,7 @@ class ResidualCell(ModifierCell):
     def unroll(self, length: int, inputs: Any, begin_state: States | None = None,
                layout: str = "NTC", merge_outputs: bool | None = None
                ) -> tuple[Any, list[Any]]:
-        """As for any cell; blocks are added as a whole."""
+        """Apply the cell to a sequence; blocks are added as a whole."""
         self.reset()
         with self._unmodified():
             outputs, states = self.base_cell.unroll(length, inputs, begin_state, layout,

@@ -128,7 +128,7 @@ class Bucket:
 
     @property
     def _received(self) -> Array:
-        """What each other rank has sent of the rows that this one owns."""
+        """The rows of this rank that each other rank has sent."""
         others = self._communicator.size - 1
         return self._scratch.received(others * len(self._sums), self._sums.dtype
                                       ).reshape(others, len(self._sums))

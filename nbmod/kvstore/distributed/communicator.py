@@ -125,7 +125,7 @@ class Communicator(Protocol):
 
 
 def offsets_of(counts: Sequence[int]) -> list[int]:
-    """Where the part of every rank begins, and the end of the last one.
+    """The offsets of the parts of all ranks, and the end of the last one.
 
     Parameters
     ----------

@@ -328,7 +328,7 @@ class DistributedStore(KVStore):
         return self._in_host_memory(name, total)
 
     def _merged_at_once(self, grouped: Mapping[Key, Sequence[NDArray]]) -> dict[Key, Array]:
-        """As `merged`, for several keys; those on several GPUs by one launch on each."""
+        """Merge the values of several keys; those on several GPUs by one launch on each."""
         jobs = {name: self._device_sum(name, values) for name, values in grouped.items()
                 if "device" in self._kind and len(values) > 1
                 and all(value.context.is_gpu for value in values)}

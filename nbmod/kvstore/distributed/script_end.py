@@ -1,4 +1,4 @@
-"""What happens when the script of a rank ends, once it has a distributed store.
+"""The end of the script of a rank that has a distributed store.
 
 MPI waits at the end of a process for all others.  So an exception that ends a script would leave
 its rank waiting for ranks that wait for it: it ends all of them.

@@ -110,7 +110,7 @@ def _counts(indices: Array, bounds: Bounds) -> list[int]:
 
 
 def _transposed(communicator: Communicator, counts: Sequence[int]) -> list[int]:
-    """What each rank sends to this one, from what this one sends to each."""
+    """Exchange counts: those that each rank sends to this one, from those that it sends to each."""
     table = communicator.allgather(np.array(counts, np.int64))
     return table[:, communicator.rank].tolist()
 

@@ -103,7 +103,7 @@ class MPIMessages:
 
 @dataclass(frozen=True)
 class State:
-    """Where a rank is, as its watchdog tells.
+    """The position of a rank, as its watchdog reports it.
 
     `begun` counts the exchanges that it has begun on each communicator, `waiting` is the one that
     it is in, if any, for `seconds`; `late` if that is too long.  `where` is a function and a line
@@ -349,7 +349,7 @@ class Watchdog:
         return f"rank {rank} of {self._messages.size} (host {self._hosts[rank]})"
 
     def _report(self, late: WatchedExchange, answers: dict[int, State]) -> str:
-        """What keeps an exchange from ending, by the states of the ranks that have answered."""
+        """Why an exchange does not end, by the states of the ranks that have answered."""
         mine = self._state()
         waited = f"for {time.monotonic() - late.began:.0f} s"
         step = f" of {mine.step}" if mine.step else ""
@@ -382,7 +382,7 @@ def _is_absent(state: State | None, exchange: WatchedExchange) -> bool:
 
 
 def _account(state: State | None) -> str:
-    """What a rank does, in words."""
+    """The activity of a rank, in words."""
     if state is None:
         return ("it does not answer, so it is stopped, or in code that does not release Python's "
                 "lock")
