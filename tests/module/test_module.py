@@ -70,6 +70,23 @@ def test_fit_learns_and_logs_in_mxnets_words(caplog):
         assert any(line.startswith(start) for line in lines), start
 
 
+def test_the_executor_is_that_of_the_first_context():
+    module = mx.mod.Module(network(), context=[mx.cpu(0), mx.cpu(1)])
+    with pytest.raises(MXNetError, match=r"call bind\(\) first"):
+        module.executor     # noqa: B018  # it raises
+    data = iterator()
+    module.bind(data.provide_data, data.provide_label)
+    assert module.executor is module._exec_group.execs[0]
+    assert module.executor.arg_dict["data"].shape[0] == data.batch_size // 2
+
+
+def test_a_module_without_executors_says_so():
+    loss = mx.mod.PythonLossModule()
+    loss.bind([("data", (2,))], [("softmax_label", (2,))])
+    with pytest.raises(MXNetError, match="PythonLossModule computes without executors"):
+        loss.executor       # noqa: B018  # it raises
+
+
 def test_calls_come_in_mxnets_order():
     calls = []
     trained(1, eval_data=iterator(),
