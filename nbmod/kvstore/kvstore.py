@@ -418,8 +418,16 @@ class KVStore(KVStoreBase):
         self.init(key, value)
         self._pull(targets)
 
-    def _assign(self, key: Key, value: NDArray) -> None:
-        """Replace stored arrays, without an update; unknown keys are ignored."""
+    def assign(self, key: Key, value: NDArray) -> None:
+        """Replace a stored array, without an update; nothing happens for an unknown key.
+
+        Parameters
+        ----------
+        key : int or str
+            The key.
+        value : NDArray
+            Its new value.
+        """
         if key in self._stored:
             self._check([(key, [value])])
             if not share_rows(value, self._stored[key]):

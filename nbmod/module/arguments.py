@@ -69,13 +69,13 @@ def _complain(message: str, throw: bool) -> None:
 
 def context_list(contexts: Contexts) -> list[Context]:
     """The contexts of a module: the CPU for None."""
-    found = [contexts or cpu()] if isinstance(contexts, Context | None) else list(contexts)
-    if not found or not all(isinstance(one, Context) for one in found):
+    chosen = [contexts or cpu()] if isinstance(contexts, Context | None) else list(contexts)
+    if not chosen or not all(isinstance(one, Context) for one in chosen):
         raise TypeError(f"context is {contexts!r}, expected mx.cpu(), mx.gpu(i) or a list "
                         "of them")
-    for one in found:
+    for one in chosen:
         resolve(one)  # an error for a GPU that does not exist
-    return found
+    return chosen
 
 
 def name_list(argument: str, names: Iterable[str] | None) -> list[str]:
@@ -128,8 +128,8 @@ def groups_by_context(groups: ContextGroups, count: int) -> list[dict[str, Conte
         raise TypeError(f"group2ctxs is a {type(groups).__name__}, expected a dict of contexts by "
                         "ctx_group, or a list of such dicts")
     each: list[dict[str, Context]] = [{} for _ in range(count)]
-    for name, given in (groups or {}).items():
-        contexts = list(given) if isinstance(given, (list, tuple)) else [given]
+    for name, chosen in (groups or {}).items():
+        contexts = list(chosen) if isinstance(chosen, (list, tuple)) else [chosen]
         if len(contexts) not in (1, count):
             raise MXNetError(f"group2ctxs: {len(contexts)} contexts for group {name!r}, expected "
                              f"one, or one for each of {count} context(s)")

@@ -248,16 +248,16 @@ class BoundExecutors:
         """Create, or reuse, every device's executor for its shapes."""
         before, execs = self.execs, []
         for k, (data, labels) in enumerate(parts):
-            kept, key = self._kept[k], (tuple(data), tuple(labels or ()))
-            found = kept.pop(key, None)
-            if found is None:
+            executors, key = self._kept[k], (tuple(data), tuple(labels or ()))
+            executor = executors.pop(key, None)
+            if executor is None:
                 with explaining_parts(len(self.contexts), self.batch_size, data):
-                    found = (self._reshape_ith_exec(k, data, labels) if reshape
+                    executor = (self._reshape_ith_exec(k, data, labels) if reshape
                              else self._bind_ith_exec(k, data, labels, shared_group))
-            kept[key] = found
-            if len(kept) > KEPT_SHAPES:
-                del kept[next(iter(kept))]
-            execs.append(found)
+            executors[key] = executor
+            if len(executors) > KEPT_SHAPES:
+                del executors[next(iter(executors))]
+            execs.append(executor)
         self.execs = execs
         for old, new in zip(before, execs, strict=False):
             for mon in self._monitors:
@@ -282,10 +282,10 @@ class BoundExecutors:
         shapes = {desc.name: desc.shape for desc in [*data_shapes, *(label_shapes or ())]}
         new = old.reshape(True, True, **shapes)
         for name in self.param_names:
-            bound, wanted = old.arg_dict[name].shape, new.arg_dict[name].shape
-            if bound != wanted:
+            bound, reshaped = old.arg_dict[name].shape, new.arg_dict[name].shape
+            if bound != reshaped:
                 raise MXNetError(f"inputs of shapes {shapes} would change the parameter {name} "
-                                 f"from {bound} to {wanted}")
+                                 f"from {bound} to {reshaped}")
         return new
 
     def _collect_arrays(self) -> None:

@@ -15,11 +15,11 @@ __all__ = ["_plain_key", "_read_keys"]
 def _plain_key(key: Hashable) -> int | tuple[int, ...]:
     """A bucket key in a form for files: an int or a tuple of ints."""
     parts = key if isinstance(key, tuple) else (key,)
-    found = [int(part) for part in parts if isinstance(part, (int, np.integer))]
-    if not parts or len(found) < len(parts):
+    integers = [int(part) for part in parts if isinstance(part, (int, np.integer))]
+    if not parts or len(integers) < len(parts):
         raise ArgumentError(f"BucketingModule: bucket key {key!r} cannot be saved, only ints and "
                             "tuples of ints can; save the parameters alone with save_params")
-    return tuple(found) if isinstance(key, tuple) else found[0]
+    return tuple(integers) if isinstance(key, tuple) else integers[0]
 
 
 def _read_keys(fname: str) -> list[int | tuple[int, ...]]:

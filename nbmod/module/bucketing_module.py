@@ -163,16 +163,17 @@ class BucketingModule(SavedBuckets):
         """A module for a bucket, not bound yet; of `symbol` if given, else of sym_gen's."""
         try:
             with NameManager():  # layers without a name have the same names in every bucket
-                made = self._sym_gen(key)
+                network = self._sym_gen(key)
         except Exception as error:
             if hasattr(error, "add_note"):  # Python 3.11
                 error.add_note(f"BucketingModule: raised by sym_gen for bucket_key {key!r}; "
                                "batches must carry keys that sym_gen knows")
             raise
-        if not isinstance(made, (tuple, list)) or len(made) != 3:
-            raise ArgumentError(f"BucketingModule: sym_gen({key!r}) gave a {type(made).__name__}, "
-                                "expected (symbol, data_names, label_names)")
-        return Module(made[0] if symbol is None else symbol, made[1], made[2],
+        if not isinstance(network, (tuple, list)) or len(network) != 3:
+            raise ArgumentError(f"BucketingModule: sym_gen({key!r}) gave a "
+                                f"{type(network).__name__}, expected (symbol, data_names, "
+                                "label_names)")
+        return Module(network[0] if symbol is None else symbol, network[1], network[2],
                       logger=self.logger, context=self._context,
                       work_load_list=self._work_load_list,
                       fixed_param_names=self._fixed_param_names, state_names=self._state_names,

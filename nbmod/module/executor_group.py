@@ -87,8 +87,8 @@ class DataParallelExecutorGroup(BoundExecutors):
             Whether they are.
         """
         if not isinstance(data_batch, list):
-            given = _shapes_of(_arrays_of(data_batch))
-            return self.takes_whole and given == _shapes_of(self.data_shapes)
+            shapes = _shapes_of(_arrays_of(data_batch))
+            return self.takes_whole and shapes == _shapes_of(self.data_shapes)
         self._require_one_each(data_batch)
         return [_shapes_of(_arrays_of(part)) for part in data_batch] == [
             _shapes_of(executor.arg_dict[name] for name in self.data_names)
@@ -268,13 +268,13 @@ class DataParallelExecutorGroup(BoundExecutors):
         pre_sliced : bool
             Whether `labels` is a list with such a list for each device.
         """
-        given = cast("Outputs", labels)     # `pre_sliced` says which
+        arrays = cast("Outputs", labels)     # `pre_sliced` says which
         if pre_sliced:
-            self._require_one_each(given)
+            self._require_one_each(arrays)
         for k, executor in enumerate(self.execs):
-            mine = given[k] if pre_sliced else [
+            mine = arrays[k] if pre_sliced else [
                 cut(label, axis, self.slices[k])
-                for label, axis in zip(given or (), self.label_layouts, strict=False)]
+                for label, axis in zip(arrays or (), self.label_layouts, strict=False)]
             named = dict(zip(self.label_names, mine, strict=False))
             names = self.output_names
             if len({*names}) < len(names):

@@ -340,8 +340,8 @@ class FeedForward:
                              f"{why_no_batch(self._init_iter(X, None, False))}")
         joined = [np.concatenate(column) for column in zip(*rows, strict=True)]
         parts = joined[:counts[0]], joined[counts[0]:sum(counts)], joined[sum(counts):]
-        found = tuple(part[0] if len(part) == 1 else part for part in parts)
-        return found if return_data else found[0]
+        results = tuple(part[0] if len(part) == 1 else part for part in parts)
+        return results if return_data else results[0]
 
     def score(self, X: DataIter, eval_metric: MetricLike = "acc", num_batch: int | None = None,
               batch_end_callback: Callback = None, reset: bool = True) -> MetricValue:

@@ -242,13 +242,13 @@ class Module(SavedModule):
             self._sync_params_from_devices()
         assert self._arg_params is not None and self._aux_params is not None
         attrs = {} if initializer is None else self._symbol.attr_dict()
-        for own, given in ((self._arg_params, arg_params), (self._aux_params, aux_params)):
+        for own, values in ((self._arg_params, arg_params), (self._aux_params, aux_params)):
             for name in sorted(own):
-                if given is not None and name in given:
-                    if given[name] is not own[name]:
-                        params.assign(name, given[name], own[name])
-                elif given is not None and not allow_missing:
-                    advice = params.advice(name, given, own)
+                if values is not None and name in values:
+                    if values[name] is not own[name]:
+                        params.assign(name, values[name], own[name])
+                elif values is not None and not allow_missing:
+                    advice = params.advice(name, values, own)
                     raise MXNetError(f"{name} is not presented{advice}")
                 elif initializer is not None:
                     params.initialize(InitDesc(name, attrs.get(name)), own[name], initializer)

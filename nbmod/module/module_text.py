@@ -55,8 +55,8 @@ def _shapes(module: BaseModule) -> list[str]:
     if not module.binded or not inputs:
         return []
     outputs = own.get("_output_names") or []
-    given = shaped((desc[0], desc[1]) for desc in inputs)
-    return [f"{given} -> {listed(outputs)}" if outputs else given]
+    text = shaped((desc[0], desc[1]) for desc in inputs)
+    return [f"{text} -> {listed(outputs)}" if outputs else text]
 
 
 def _state(module: BaseModule, now: BaseModule) -> str:

@@ -67,14 +67,14 @@ def is_in_use(module: BaseModule, optimizer: OptimizerLike, params: OptimizerPar
 
 
 def _plain(owner: object) -> dict[str, Plain]:
-    found = {}
+    plain = {}
     for name, value in getattr(owner, "__dict__", {}).items():
         if name not in _APART:
             try:
-                found[name] = decode(encode(value))
+                plain[name] = decode(encode(value))
             except TypeError:  # attributes that are not plain data are left to the script
                 continue
-    return found
+    return plain
 
 
 def optimizer_state(optimizer: Optimizer, begun: dict[str, Plain]) -> dict[str, Plain]:

@@ -41,16 +41,16 @@ def initialize(desc: InitDesc, target: NDArray, initializer: InitFunction) -> No
 _LABEL = "if it is a label, name it in Module's label_names, and the iterator's label_name"
 
 
-def advice(name: str, given: Collection[str], own: Collection[str]) -> str:
+def advice(name: str, values: Collection[str], own: Collection[str]) -> str:
     """Say what to do about a parameter without a value; the end of an error message."""
-    near = did_you_mean(name, set(given) - set(own))
+    near = did_you_mean(name, set(values) - set(own))
     cure = _LABEL if name.endswith("label") else "pass allow_missing=True to initialise it"
     return f": the parameters that are given have no {name!r}{near}; {cure}"
 
 
-def warn_of_absent(names: Iterable[str], given: Collection[str], where: str) -> None:
+def warn_of_absent(names: Iterable[str], values: Collection[str], where: str) -> None:
     """Warn of parameters that a file lacks: they are 0 once the module is bound, as in MXNet."""
-    absent = [name for name in names if name not in given and not name.endswith("label")]
+    absent = [name for name in names if name not in values and not name.endswith("label")]
     if absent:
         warn_user(f"{where} has no {', '.join(absent)}: such parameters are 0 until set_params or "
                   "init_params(force_init=True) gives them values")
@@ -81,7 +81,7 @@ def tell_of_assigned(assigned: Mapping[str, Sequence[NDArray]], updater: Updater
                 updater.weight_was_set(key, copy)
     elif isinstance(store, kvs.KVStore):
         for name, (first, *_) in assigned.items():
-            store._assign(name, first)
+            store.assign(name, first)
 
 
 def host_arrays(names: Sequence[str], arrays: Sequence[Sequence[NDArray]]

@@ -143,11 +143,11 @@ class PythonModule(BaseModule):
         self.binded = True
 
     def _described(self, kind: str, shapes: Shapes, names: list[str]) -> list[DataDesc]:
-        given = as_descs(shapes)
-        if [desc.name for desc in given] != names:
-            raise ArgumentError(f"{type(self).__name__}: {kind}_shapes describes {given}, expected "
+        descs = as_descs(shapes)
+        if [desc.name for desc in descs] != names:
+            raise ArgumentError(f"{type(self).__name__}: {kind}_shapes describes {descs}, expected "
                                 f"{kind}_names {names} in this order")
-        return given
+        return descs
 
     def _compute_output_shapes(self) -> list[tuple[str, tuple[int, ...]]]:
         """(name, shape) of every output for the bound inputs; defined by subclasses."""

@@ -87,10 +87,10 @@ def states_of_one_step(prefix: str, epoch: int | None) -> str:
     if not os.path.exists(fname):
         return states
     state = read(fname)
-    found = {kind: file for kind, file in files_of_checkpoint(fname).items()
+    files = {kind: file for kind, file in files_of_checkpoint(fname).items()
              if kind in state and os.path.exists(file)}
-    other = {kind: file for kind, file in found.items() if mark(file) != state[kind]}
-    if "states" not in found or not other:
+    other = {kind: file for kind, file in files.items() if mark(file) != state[kind]}
+    if "states" not in files or not other:
         return states
     if {"params", "states"} <= other.keys():
         warn_user(f"{fname} is of another step than {' and '.join(other.values())}, so it cannot "
@@ -99,7 +99,7 @@ def states_of_one_step(prefix: str, epoch: int | None) -> str:
         return states
     raise MXNetError(
         f"{' and '.join(other.values())}: of another step than "
-        f"{' and '.join(file for kind, file in found.items() if kind not in other)} and {fname}: "
+        f"{' and '.join(file for kind, file in files.items() if kind not in other)} and {fname}: "
         "a save of this epoch was interrupted, or a file was replaced. Resume from another epoch; "
         "or load with load_optimizer_states=False, so that optimizer states begin anew; or, if "
         f"the files belong together all the same, remove {fname}")

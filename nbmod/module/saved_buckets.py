@@ -65,9 +65,9 @@ class SavedBuckets(BaseModule):
         """Begin with the default bucket's module, which has the parameters and the optimizer."""
         default = self._default()
         default.history = self.history
-        found = default._begin_fit(progress, overlaps)
+        training = default._begin_fit(progress, overlaps)
         self.history = default.history
-        return found
+        return training
 
     def save_checkpoint(self, prefix: str, epoch: int, save_optimizer_states: bool = False,
                         remove_amp_cast: bool = False, integrity: bool = False) -> None:

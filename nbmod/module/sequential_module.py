@@ -182,17 +182,17 @@ class SequentialModule(BaseModule):
     def _wired(self, i: int, shapes: Shapes) -> list[DataDesc]:
         """Descriptions of the i-th module's inputs, from those of its data."""
         descs, names = as_descs(shapes), self._modules[i].data_names
-        given = [desc.name for desc in descs]
+        provided = [desc.name for desc in descs]
         if self._metas[i].get(self.META_AUTO_WIRING):
-            if len(names) != len(given):
+            if len(names) != len(provided):
                 raise MXNetError(f"SequentialModule: {self._place(i)} has inputs {names}, but gets "
-                                 f"{len(given)}: {given}")
+                                 f"{len(provided)}: {provided}")
             return [DataDesc(name, desc.shape, desc.dtype, desc.layout)
                     for name, desc in zip(names, descs, strict=True)]
-        if i > 0 and sorted(names) != sorted(given):
+        if i > 0 and sorted(names) != sorted(provided):
             raise ArgumentError(f"SequentialModule: {self._place(i)} has inputs {names}, but "
-                                f"{self._place(i - 1)} gives {given}; add it with auto_wiring=True "
-                                "to connect them in their order")
+                                f"{self._place(i - 1)} gives {provided}; add it with "
+                                "auto_wiring=True to connect them in their order")
         return descs
 
     # -- parameters and optimizer -----------------------------------------------------------

@@ -27,14 +27,14 @@ __all__ = ["OtherData", "TrainingPosition", "call_all"]
 
 def call_all(callbacks: Callback, *args: object) -> None:
     """Call one callback or every callback of a list, also those after one that stops training."""
-    asked: list[StopTraining] = []
+    stops: list[StopTraining] = []
     for callback in _as_list(callbacks) if callbacks is not None else ():
         try:
             callback(*args)
         except StopTraining as stop:
-            asked.append(stop)
-    if asked:
-        raise asked[0]
+            stops.append(stop)
+    if stops:
+        raise stops[0]
 
 
 class TrainingPosition:

@@ -72,10 +72,10 @@ class Turns:
     def get_outputs(self, group: DataParallelExecutorGroup, merge: bool) -> Outputs:
         """The outputs of this thread's last `forward`; those of `group`, if it has had none."""
         with self.lock:
-            kept = self._kept.get(_thread.identity)
-            if kept is None:
+            own = self._kept.get(_thread.identity)
+            if own is None:
                 return group.get_outputs(merge)
-            return kept[0].get_outputs(merge, outputs=kept[1])
+            return own[0].get_outputs(merge, outputs=own[1])
 
     def require_last(self, call: str) -> None:
         """MXNetError if another thread has called `forward` after this one did."""

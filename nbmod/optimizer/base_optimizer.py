@@ -40,7 +40,7 @@ from ..ndarray.sparse_update import update_sparse
 from ..ops.device import Device, device_of
 from ..ops.jit import denormals
 from ..ops.op import Call, Op, Spec
-from ..ops.optimizer.sgd_update import MPSGDUpdate, SGDUpdate, require_trainable
+from ..ops.optimizer.sgd_update import require_trainable
 from ..registry import construct, enter
 from ..symbol import Symbol
 
@@ -663,11 +663,11 @@ def state_inputs(op: Op, state: State) -> list[NDArray]:
     Returns
     -------
     list of NDArray
-        The arrays in order; for plain gradient descent without the velocity, which comes first.
+        The arrays in order, without those in front that the operator does not read, such as the
+        velocity of plain gradient descent.
     """
     arrays = _arrays(state)
-    spare = len(arrays) + 2 - len(op.inputs) if isinstance(op, (SGDUpdate, MPSGDUpdate)) else 0
-    return arrays[max(0, spare):]
+    return arrays[max(0, len(arrays) + 2 - len(op.inputs)):]
 
 
 def _arrays(state: State) -> list[NDArray]:

@@ -372,9 +372,9 @@ class DistributedStore(KVStore):
                 for target in targets:
                     whole.copyto(target)
 
-    def _assign(self, key: Key, value: NDArray) -> None:
+    def assign(self, key: Key, value: NDArray) -> None:
         if key not in self._shards:
-            super()._assign(key, value)
+            super().assign(key, value)
 
     @contextmanager
     def sharing(self, parameters: Mapping[str, NDArray]) -> Iterator[None]:
