@@ -80,11 +80,6 @@ class DataParallelExecutorGroup(BoundExecutors):
         ----------
         data_batch : DataBatch or list of DataBatch
             A batch, or one for each device.
-
-        Returns
-        -------
-        bool
-            Whether they are.
         """
         if not isinstance(data_batch, list):
             shapes = _shapes_of(_arrays_of(data_batch))
@@ -99,10 +94,8 @@ class DataParallelExecutorGroup(BoundExecutors):
 
         Parameters
         ----------
-        data_batch : DataBatch or list of DataBatch
-            A batch, or one for each device.
-        is_train : bool, optional
-            Whether ops work as in training; `for_training` by default.
+        data_batch, is_train
+            As for `Module.forward`.
         """
         self.load(data_batch)
         is_train = self.for_training if is_train is None else is_train
@@ -150,8 +143,7 @@ class DataParallelExecutorGroup(BoundExecutors):
         Parameters
         ----------
         out_grads : NDArray or list of NDArray, optional
-            Gradients of a loss with respect to the outputs, for a whole batch; they are split
-            between the devices.
+            As for `Module.backward`, for a whole batch; they are split between the devices.
         """
         if not self.for_training:
             raise CheckError("backward: bind with for_training=True to run backward")
@@ -176,24 +168,18 @@ class DataParallelExecutorGroup(BoundExecutors):
 
     def get_outputs(self, merge_multi_context: bool = True, begin: int = 0, end: int | None = None,
                     outputs: Sequence[Sequence[NDArray]] | None = None) -> Outputs:
-        """Get the outputs of the last `forward`.
+        """Get the outputs of the last `forward`, one item for each.
 
         Parameters
         ----------
         merge_multi_context : bool, default True
-            Join the arrays of the devices along the batch axis; otherwise each item is a list with
-            one NDArray per device.
+            As for `Module.get_outputs`.
         begin : int, default 0
             Index of the first output.
         end : int, optional
             Index after the last output; all by default.
         outputs : list of list of NDArray, optional
             The outputs of each device, if they are not those of the executors.
-
-        Returns
-        -------
-        list
-            One item for each output.
         """
         devices = [e.outputs for e in self.execs] if outputs is None else outputs
         parts = [[device[i] for device in devices]
@@ -201,48 +187,34 @@ class DataParallelExecutorGroup(BoundExecutors):
         return _merged(parts, self.output_layouts[begin:end], merge_multi_context)
 
     def get_input_grads(self, merge_multi_context: bool = True) -> Outputs:
-        """Get the gradients of the data inputs.
+        """Get the gradients of the data inputs, one item for each.
 
         Parameters
         ----------
         merge_multi_context : bool, default True
-            Join the arrays of the devices along the batch axis; otherwise each item is a list with
-            one NDArray per device.
-
-        Returns
-        -------
-        list
-            One item for each data input.
+            As for `Module.get_outputs`.
         """
         if not self.inputs_need_grad:
             raise CheckError("get_input_grads: bind with inputs_need_grad=True first")
         return _merged(self.input_grad_arrays, self.data_layouts, merge_multi_context)
 
     def get_states(self, merge_multi_context: bool = True) -> Outputs:
-        """Get the state inputs.
+        """Get the state inputs, one item for each.
 
         Parameters
         ----------
         merge_multi_context : bool, default True
-            Join the arrays of the devices along the batch axis; otherwise each item is a list with
-            one NDArray per device.
-
-        Returns
-        -------
-        list
-            One item for each state.
+            As for `Module.get_outputs`.
         """
         return _merged(self.state_arrays, [0] * len(self.state_arrays), merge_multi_context)
 
     def set_states(self, states: StateValues | None = None, value: float | None = None) -> None:
-        """Set the state inputs; give either `states` or `value`.
+        """Set the state inputs.
 
         Parameters
         ----------
-        states : list, optional
-            Values as `get_states` returns them.
-        value : float, optional
-            One value for all elements of all states.
+        states, value
+            As for `Module.set_states`.
         """
         if (states is None) == (value is None):
             raise CheckError("set_states: give either states or value")
@@ -261,12 +233,8 @@ class DataParallelExecutorGroup(BoundExecutors):
 
         Parameters
         ----------
-        eval_metric : EvalMetric
-            The metric.
-        labels : list of NDArray
-            Labels of the batch.
-        pre_sliced : bool
-            Whether `labels` is a list with such a list for each device.
+        eval_metric, labels, pre_sliced
+            As for `Module.update_metric`.
         """
         arrays = cast("Outputs", labels)     # `pre_sliced` says which
         if pre_sliced:
