@@ -23,8 +23,9 @@ import nbmod as mx
 from bench.onnx_export import DATA, OPSET, parameters_beside
 from nbmod.graph import Graph
 from nbmod.onnx.exporting.export_model import build_model
-from nbmod.onnx.exporting.inference_form import inference_form, predictions
+from nbmod.onnx.exporting.inference_form import inference_form
 from nbmod.onnx.importing import ShapeNeeded, UnsupportedModel, import_model
+from nbmod.symbol.inference_symbol import predicting
 from tests.programs.graph_runs import draw_values, known_shapes, lightened
 from tests.programs.real_graphs import PUBLIC, texts
 
@@ -81,7 +82,7 @@ def network(name: str) -> Network:
     symbol = mx.sym.load_json(text)
     known = {"data": DATA[name]} if name in DATA else known_shapes(symbol, mx.MXNetError)
     values = draw_values(symbol, text, known) | parameters_beside(name)
-    inputs = [node.name for node in inference_form(Graph(predictions(symbol).entries)).variables
+    inputs = [node.name for node in inference_form(Graph(predicting(symbol).entries)).variables
               if node.name in known]
     arguments, _, states = symbol.infer_shape(**known)
     shapes = dict(zip([*symbol.list_arguments(), *symbol.list_auxiliary_states()],

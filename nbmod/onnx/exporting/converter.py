@@ -16,7 +16,7 @@ import pkgutil
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Literal, NoReturn, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -27,8 +27,8 @@ from ...ops.param import Shape
 from .onnx_graph import Attribute, GraphBuilder, Tensor, Value
 from .tensor_info import TensorInfo
 
-__all__ = ["CONVERTERS", "RECORDED_IF_DYNAMIC", "UNRECORDED", "Converter", "NodeExport",
-           "NotExpressible", "Operand", "as_list", "converts", "load_converters"]
+__all__ = ["CONVERTERS", "LARGE_CONSTANTS", "Converter", "NodeExport", "NotExpressible", "Operand",
+           "as_list", "converts", "load_converters"]
 
 Operand: TypeAlias = "Value | Tensor | Sequence[int] | None"
 """An input of a node: a value, an array for a constant, integers for a constant of int64."""
@@ -41,21 +41,16 @@ CONVERTERS: dict[str, Converter] = {}
 """Name of the operator -> its converter; `load_converters` fills it."""
 OPSETS: dict[str, int] = {}
 """Name of the operator -> the first opset that its converter can write, where not the first."""
+LARGE_CONSTANTS: set[str] = set()
+"""Operators whose converters make constants of the size of their outputs."""
 
 
-UNRECORDED: set[str] = set()
-"""Operators that the metadata of a file never names."""
-RECORDED_IF_DYNAMIC: set[str] = set()
-"""Operators that it names only where an axis of an input or output is dynamic."""
-
-
-def converts(*names: str, opset: int = 0, recorded: Literal["always", "dynamic", "never"] = "always"
+def converts(*names: str, opset: int = 0, large_constants: bool = False
              ) -> Callable[[Converter], Converter]:
     """Register a converter for the operators `names`.
 
-    It may make no constants that are much larger than inputs and outputs, at least where an axis is
-    dynamic, unless it is not `recorded`: importers convert recorded operators of files that are not
-    trusted.
+    Importers convert symbols that are not trusted: they count the outputs as constants first if the
+    converter may make `large_constants`.  No converter may make much larger ones than that.
     """
 
     def register(function: Converter) -> Converter:
@@ -63,8 +58,8 @@ def converts(*names: str, opset: int = 0, recorded: Literal["always", "dynamic",
             CONVERTERS[name] = function
             if opset:
                 OPSETS[name] = opset
-        kinds = {"always": set(), "dynamic": RECORDED_IF_DYNAMIC, "never": UNRECORDED}
-        kinds[recorded].update(names)
+        if large_constants:
+            LARGE_CONSTANTS.update(names)
         return function
 
     return register

@@ -14,13 +14,12 @@ from ...graph import Entry, Graph, Node
 from .converter import (
     CONVERTERS,
     OPSETS,
-    UNRECORDED,
     NodeExport,
     NotExpressible,
     as_list,
     describe_op,
 )
-from .onnx_graph import GraphBuilder, OperatorNodes, Tensor, Value, unique_name
+from .onnx_graph import ExportLimits, GraphBuilder, Tensor, Value, unique_name
 from .tensor_info import TensorInfo
 
 __all__ = ["ExportedGraph", "UnsupportedNodes", "export_graph", "output_names", "set_outputs"]
@@ -83,16 +82,12 @@ class ExportedGraph:
                  ) -> None:
         inputs = [self.values[entry] for entry in node.inputs]
         self.named.update(map(id, inputs))
-        made = len(self.builder.nodes)
+        made, limits = len(self.builder.nodes), (self.builder.root or self.builder).limits
         call = NodeExport(node.required_op, name, inputs, ins, outs, self.builder)
+        if limits is not None:
+            limits.check(call.op, inputs, ins, outs)
         try:
             results = _converted(call)
-            if len(self.builder.nodes) > made and not (
-                    call.op.runs_subgraphs or call.op.name in UNRECORDED):
-                parameters = frozenset(index for index, entry in enumerate(node.inputs)
-                                       if entry.node.is_variable)
-                self.builder.operators.append(
-                    OperatorNodes(call.op, name, inputs, ins, results, parameters))
         except NotExpressible as error:
             del self.builder.nodes[made:]
             results = self._unexpressed(call, node, str(error))
@@ -152,7 +147,8 @@ def output_names(node: Node, name: str = "") -> list[str]:
 
 
 def export_graph(graph: Graph, infos: Sequence[TensorInfo], parameters: Mapping[str, Tensor],
-                 opset: int, custom_domain: str | None) -> ExportedGraph:
+                 opset: int, custom_domain: str | None = None, limits: ExportLimits | None = None
+                 ) -> ExportedGraph:
     """Export a whole graph.
 
     Parameters
@@ -165,15 +161,17 @@ def export_graph(graph: Graph, infos: Sequence[TensorInfo], parameters: Mapping[
         Values of variables; the other variables are inputs.
     opset : int
         Version of the operators of ONNX.
-    custom_domain : str or None
+    custom_domain : str, optional
         Domain of nodes that cannot be expressed.
+    limits : ExportLimits, optional
+        Limits for a graph that is not trusted.
 
     Raises
     ------
     UnsupportedNodes
         If nodes cannot be expressed and there is no custom domain.
     """
-    exported = ExportedGraph(GraphBuilder(opset), custom_domain=custom_domain)
+    exported = ExportedGraph(GraphBuilder(opset, limits=limits), custom_domain=custom_domain)
     builder = exported.builder
     for node in graph.variables:
         entry = Entry(node)

@@ -37,13 +37,14 @@ from ..verification import VerificationReport, is_available, verify_export
 from .converter import load_converters
 from .export_graph import ExportedGraph, export_graph, output_names, set_outputs
 from .inference_form import inference_form
-from .onnx_graph import EXTERNAL_DATA_FROM, IR_VERSIONS, Tensor
+from .onnx_graph import EXTERNAL_DATA_FROM, IR_VERSIONS, ExportLimits, Tensor
+from .stored_symbol import KEY, stored_symbol
 from .tensor_info import DynamicAxes, TensorInfo, infer_tensors
 
 if TYPE_CHECKING:
     from onnx import ModelProto
 
-__all__ = ["Export", "build_model", "export_model"]
+__all__ = ["Export", "build_export", "build_model", "export_model"]
 
 Shapes: TypeAlias = "Sequence[tuple[int, ...]] | Mapping[str, tuple[int, ...]] | tuple[int, ...]"
 Params: TypeAlias = ("str | os.PathLike[str] | Mapping[str, NDArray] "
@@ -74,7 +75,16 @@ class Export:
 
     def model(self) -> ModelProto:
         """The protobuf."""
-        return self.exported.builder.model(self.symbol.name or "model")
+        model = self.exported.builder.model(self.symbol.name or "model")
+        if not self.has_custom_nodes:
+            model.metadata_props.add(key=KEY,
+                                     value=self.stored_symbol().tojson(remove_amp_cast=False))
+        return model
+
+    def stored_symbol(self) -> Symbol:
+        """The symbol for the metadata."""
+        return stored_symbol(self.graph, self.infos,
+                             [value.hint for value, _ in self.exported.builder.outputs])
 
 
 def export_model(sym: Symbol | str | os.PathLike[str], params: Params,
@@ -198,11 +208,19 @@ def build_model(sym: Symbol | str | os.PathLike[str], params: Params, shapes: Sh
     known.update(_input_specs(inputs, shapes, types, graph))
     infos = infer_tensors(graph, known, _dynamic_axes(inputs, known, dynamic, dynamic_shapes),
                           required=dynamic_shapes is not None)
-    exported = export_graph(graph, infos, parameters, opset, custom_domain)
-    names = [name for node, index in symbol.entries for name in [
-        node.name if node.is_variable else output_names(node)[index]]]
+    return build_export(symbol, graph, infos, parameters, opset, custom_domain)
+
+
+def build_export(symbol: Symbol, graph: Graph, infos: list[TensorInfo],
+                 parameters: dict[str, Tensor], opset: int, custom_domain: str | None = None,
+                 limits: ExportLimits | None = None) -> Export:
+    """The model of a symbol, whose inference form is `graph`; see `export_graph`."""
+    exported = export_graph(graph, infos, parameters, opset, custom_domain, limits)
+    names = [node.name if node.is_variable else output_names(node)[index]
+             for node, index in symbol.entries]
     set_outputs(exported, [(entry, name, infos[graph.eid(entry)])
                            for entry, name in zip(graph.outputs, names, strict=True)])
+    inputs = [node.name for node in graph.variables if node.name not in parameters]
     return Export(symbol, parameters, graph, infos, exported, inputs)
 
 

@@ -12,23 +12,22 @@ gives the same bytes, even after it has been imported.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import numpy as np
 
+from ...base import DType
 from ...ops.op import Op, Spec
-from ..operator_records import OperatorRecord, write_records, write_shapes
 
 if TYPE_CHECKING:
-    from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto
+    from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto
 
     from .tensor_info import TensorInfo
 
-__all__ = ["Attribute", "GraphBuilder", "OnnxNode", "OperatorNodes", "Tensor", "Value",
-           "node_proto", "unique_name"]
+__all__ = ["Attribute", "ExportLimits", "GraphBuilder", "OnnxNode", "Tensor", "Value",
+           "unique_name"]
 
 Tensor: TypeAlias = np.ndarray  # of any element type
 Attribute: TypeAlias = ("int | float | str | Sequence[int] | Sequence[float] | Sequence[str] "
@@ -72,47 +71,15 @@ class OnnxNode:
         return found
 
 
-DEFAULTS = {"stride": "1", "dilate": "1", "pad": "0"}
-"""Of each axis of a window."""
+class ExportLimits(Protocol):
+    """Limits to the export of a graph that is not trusted; both methods raise an error."""
 
+    def check(self, op: Op, inputs: Sequence[Value], ins: Sequence[TensorInfo],
+              outs: Sequence[TensorInfo]) -> None:
+        """Check an operator with its inputs and outputs before it is converted."""
 
-@dataclass(eq=False)
-class OperatorNodes:
-    """An operator of MXNet, and where the nodes that it became begin and end."""
-
-    op: Op
-    name: str
-    inputs: list[Value]
-    ins: list[TensorInfo]
-    outputs: list[Value]
-    parameters: frozenset[int]
-    """The inputs that are parameters."""
-
-    def record(self, names: Mapping[int, str]) -> OperatorRecord | None:
-        """The operator in terms of the names of the file, None if it lacks an input."""
-        inputs = [names.get(id(value), "") for value in self.inputs]
-        outputs = [names.get(id(value), "") for value in self.outputs]
-        absent = [index for index, name in enumerate(inputs) if not name]
-        packed = [index for index in absent if index in self.parameters]
-        shapes = [None if index in packed else [*self.ins[index].shape] for index in absent]
-        if len(packed) > 1 or not any(outputs) or not all(
-                self._only_shape(index) for index in absent if index not in packed):
-            return None
-        return OperatorRecord(self.op.name, self.name, self._attributes(), inputs, outputs,
-                              self.inputs[packed[0]].hint if packed else "", shapes)
-
-    def _attributes(self) -> dict[str, str]:
-        """Attributes without windows of the default steps and borders, given or not."""
-        return {name: text for name, text in self.op.to_attrs().items()
-                if {*re.findall(r"\d+", text)} != {DEFAULTS.get(name)}}
-
-    def _only_shape(self, index: int) -> bool:
-        """Whether the nodes need nothing but the shape of an input that the file lacks.
-
-        Where they follow an axis of it that is dynamic, importers do not get them of that shape.
-        """
-        array = self.inputs[index].array
-        return self.ins[index].dtype == self.ins[0].dtype and (array is None or not array.any())
+    def reserve(self, shape: Sequence[int], dtype: DType) -> None:
+        """Count an array that a converter makes."""
 
 
 @dataclass(eq=False)
@@ -125,17 +92,18 @@ class GraphBuilder:
         Version of the operators.
     root : GraphBuilder, optional
         The graph that the body is in.
+    limits : ExportLimits, optional
+        Limits for a graph that is not trusted; bodies have those of the root.
     """
 
     opset: int
     root: GraphBuilder | None = None
+    limits: ExportLimits | None = None
     inputs: list[tuple[Value, TensorInfo]] = field(default_factory=list)
     outputs: list[tuple[Value, TensorInfo]] = field(default_factory=list)
     nodes: list[OnnxNode] = field(default_factory=list)
     constants: dict[tuple[str, tuple[int, ...], bytes], Value] = field(default_factory=dict)
     parameters: list[Value] = field(default_factory=list)
-    operators: list[OperatorNodes] = field(default_factory=list)
-    """Operators that are recorded in the metadata."""
 
     def body(self) -> GraphBuilder:
         """An empty body inside this graph."""
@@ -146,13 +114,20 @@ class GraphBuilder:
         root = self.root or self
         array = np.ascontiguousarray(array).reshape(array.shape)
         key = (array.dtype.str, array.shape, array.tobytes())
-        return root.constants.setdefault(key, Value(hint, array))
+        if key not in root.constants:
+            root.constants[key] = root._stored_value(hint, array)
+        return root.constants[key]
 
     def parameter(self, array: Tensor, name: str) -> Value:
         """A constant with a name of its own."""
-        value = Value(name, array)
-        (self.root or self).parameters.append(value)
-        return value
+        root = self.root or self
+        root.parameters.append(root._stored_value(name, array))
+        return root.parameters[-1]
+
+    def _stored_value(self, hint: str, array: Tensor) -> Value:
+        if self.limits is not None:
+            self.limits.reserve(array.shape, array.dtype)
+        return Value(hint, array)
 
     def add(self, op_type: str, inputs: Sequence[Value | None], hints: Sequence[str],
             attributes: dict[str, Attribute], domain: str = "") -> list[Value]:
@@ -197,31 +172,34 @@ class GraphBuilder:
 
     def _model(self, name: str, extra: Sequence[tuple[Value, Spec]]
                ) -> tuple[ModelProto, dict[int, str]]:
-        from onnx import helper
+        from onnx import helper, numpy_helper
 
         from ... import __version__
 
+        graph, initializers, names = self.graph(name, extra)
+        graph.initializer.extend(numpy_helper.from_array(array, key)
+                                 for key, array in initializers.items())
+        domains = {node.domain for node in graph.node} - {""}
+        opsets = [helper.make_opsetid("", self.opset),
+                  *(helper.make_opsetid(domain, 1) for domain in sorted(domains))]
+        model = helper.make_model(graph, opset_imports=opsets, producer_name="nbmod",
+                                  producer_version=__version__)
+        model.ir_version = IR_VERSIONS[self.opset]
+        return model, names
+
+    def graph(self, name: str, extra: Sequence[tuple[Value, Spec]] = ()
+              ) -> tuple[GraphProto, dict[str, Tensor], dict[int, str]]:
+        """The protobuf without initializers, these by name, and the names of values by `id`."""
         order = self.needed([value for value, _ in extra])
         readers = _first_readers(order)
         names = self._names(order, readers)
         graph = self._proto(name, names, order)
         graph.output.extend(_value_info(names[id(value)], None, spec.dtype)
                             for value, spec in extra)
-        stored = {id(value): value for value in self._stored()}
-        graph.initializer.extend(_tensor(stored[key], names[key]) for key in readers
-                                 if key in stored)
-        domains = {node.domain for node in _all_nodes(order)} - {""}
-        opsets = [helper.make_opsetid("", self.opset),
-                  *(helper.make_opsetid(domain, 1) for domain in sorted(domains))]
-        model = helper.make_model(graph, opset_imports=opsets, producer_name="nbmod",
-                                  producer_version=__version__)
-        model.ir_version = IR_VERSIONS[self.opset]
-        records = [operator.record(names) for operator in self.operators]
-        write_records(model, [record for record in records if record is not None])
-        if self.operators:
-            write_shapes(model, {names[id(value)]: info.shape for value, info in self.inputs
-                                 if info.dynamic})
-        return model, names
+        arrays = {id(value): value.array for value in self._stored()}
+        initializers = {names[key]: array for key in readers
+                        if (array := arrays.get(key)) is not None}
+        return graph, initializers, names
 
     def _stored(self) -> list[Value]:
         return [*self.parameters, *self.constants.values()]
@@ -248,7 +226,7 @@ class GraphBuilder:
     def _proto(self, name: str, names: dict[int, str], order: Sequence[OnnxNode]) -> GraphProto:
         from onnx import helper
 
-        nodes = [node_proto(node, names) for node in order]
+        nodes = [_node_proto(node, names) for node in order]
         inputs = [_value_info(names[id(value)], info.dims, info.dtype)
                   for value, info in self.inputs]
         outputs = [_value_info(names[id(value)], info.dims, info.dtype)
@@ -288,13 +266,6 @@ def unique_name(hint: str, taken: dict[str, int]) -> str:
     return name
 
 
-def _tensor(value: Value, name: str) -> TensorProto:
-    from onnx import numpy_helper
-
-    assert value.array is not None
-    return numpy_helper.from_array(value.array, name)
-
-
 def _value_info(name: str, dims: Sequence[int | str | None] | None, dtype: np.dtype[np.generic]
                 ) -> ValueInfoProto:
     from onnx import helper
@@ -302,7 +273,7 @@ def _value_info(name: str, dims: Sequence[int | str | None] | None, dtype: np.dt
     return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(dtype), dims)
 
 
-def node_proto(node: OnnxNode, names: dict[int, str]) -> NodeProto:
+def _node_proto(node: OnnxNode, names: dict[int, str]) -> NodeProto:
     """A node in a file where values have these names, by `id`."""
     from onnx import helper, numpy_helper
 

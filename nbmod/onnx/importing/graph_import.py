@@ -8,7 +8,6 @@ here (`constant_folding`), as exporters write the arithmetic of shapes as nodes.
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -16,14 +15,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...attribute import AttrScope
 from ...base import FLAG_OF_DTYPE, Forwarded, MXNetError
 from ...graph import Entry, Graph, Node, topological_order
-from ...ops import OPS
 from ...ops.param import Shape
-from ...ops.shape import PartialShape, is_known, size_of
-from ...passes.infer import infer_shape
-from ..exporting.export_graph import output_names
-from ..operator_records import OperatorRecord, read_records
+from ...ops.shape import PartialShape, size_of
 from .constant_folding import Folder, TooLarge, fold_samples
 from .errors import (
     RULE_ERRORS,
@@ -38,8 +34,8 @@ from .function_body import FunctionGraph, FunctionLibrary, check_node, is_functi
 from .imported_tensor import FLOAT, MAX_ELEMENTS, Array, DType, ImportedTensor
 from .node_import import ConverterResult, InnerFailure, NodeImport, Refused, load_importers
 from .onnx_file import MAX_DEPTH, count_readers, sorted_nodes
-from .recorded_operators import FileContext, Part, ordered_parts, restored
-from .sample_shapes import SampleShapes, read_samples
+from .own_export import own_model
+from .sample_shapes import read_samples
 from .tensor_data import TensorReader, element_type
 
 if TYPE_CHECKING:
@@ -103,9 +99,7 @@ class GraphImport:
         self.functions = FunctionLibrary(model)
         self.converters = load_importers()
         self.folder = Folder(4 * model.ByteSize())
-        self.records = read_records(model)
-        samples = read_samples(model)
-        self.samples = samples if self.records or samples.origins else SampleShapes()
+        self.samples = read_samples(model)
         self.arguments: dict[str, Array] = {}
         self.states: dict[str, Array] = {}
         self.unsupported: list[UnsupportedNode] = []
@@ -113,7 +107,6 @@ class GraphImport:
         self._names: Counter[str] = Counter()
         self._scope = _Scope()
         self._visited = 0
-        self._created: dict[Node, tuple[Shape, ...]] = {}
 
     # -- the whole graph -----------------------------------------------------------------------
 
@@ -127,30 +120,36 @@ class GraphImport:
             if value.name not in self._scope.values:
                 self._scope.values[value.name] = self._input(value)
                 self._names[value.name] += 1
+        if (own := self._own_export()) is not None:
+            return own
         self._nodes(graph)
         found = [self._output(value) for value in graph.output]
-        entries = [entry for entry in found if entry is not None]
-        if not self.unsupported and self._created:
-            self._check_created(Graph(entries))
         if self.unsupported:
             raise self._report()
-        return entries
+        return [entry for entry in found if entry is not None]
 
-    def _check_created(self, graph: Graph) -> None:
-        """Give sizes to tensors that operators make and nothing tells them, or note these."""
-        known = {name: array.shape for name, array in {**self.arguments, **self.states}.items()}
-        shapes = infer_shape(graph, known | self.samples.inputs[0] | self.shapes)
-        for node in graph.nodes:
-            if node not in self._created or is_known(shapes[graph.eid(Entry(node))]):
-                continue
-            shape = self.samples.for_inputs(self._created[node], self.shapes)
-            if shape is None:
-                self._note(node.name, node.op_name, "", "needs the sizes of its output, which do "
-                           "not follow from the nodes that read it; pass shapes={\"input\": "
-                           "(1, 3, 224, 224)}")
-                continue
-            node.attrs["shape"] = str(shape)
-            node.op = type(node.required_op).from_attrs(node.attrs, node.name)
+    def _own_export(self) -> list[Entry] | None:
+        """The entries of the outputs if nbmod exported the model."""
+        tensors = {name: each for name, each in self._scope.values.items() if each is not None}
+        inputs = {value.name: tensors[value.name] for value in self.model.graph.input
+                  if value.name in tensors}
+        own = None if self.unsupported else own_model(self.model, {
+            name: each.array for name, each in tensors.items()
+            if each.array is not None and name not in inputs})
+        if own is None:
+            return None
+        arrays = {name: each.array for name, each in inputs.items() if each.array is not None}
+        states = {*own.symbol.list_auxiliary_states()}
+        for name, array in (own.parameters | arrays).items():
+            (self.states if name in states else self.arguments)[name] = array
+        scope = AttrScope.current.get(None)
+        for node in Graph(own.symbol.entries).nodes:
+            if not node.is_variable:
+                node.attrs.update(scope)
+            else:
+                entry = inputs[node.name].entry if node.name in inputs else None
+                node.attrs = {} if entry is None else entry.node.attrs
+        return own.symbol.entries
 
     def _report(self) -> MXNetError:
         needed = {name for node in self.unsupported for name in node.inputs}
@@ -191,7 +190,8 @@ class GraphImport:
             return None
         entry = Entry(Node(None, name, attrs=_declaration(shape, dtype)))
         return ImportedTensor(shape, dtype, entry=entry, carrier=dtype, name=name,
-                              samples=self.samples.of_input(name))
+                              samples=tuple(
+                                  shapes[name] for shapes in self.samples if name in shapes))
 
     def _is_empty(self, value: ValueInfoProto) -> bool:
         return value.name not in self.shapes and any(
@@ -232,55 +232,8 @@ class GraphImport:
     # -- nodes -----------------------------------------------------------------------------------
 
     def _nodes(self, graph: GraphProto) -> None:
-        records = [] if self._scope.depth else self.records
-        lost = {id(record): record for record in records}
-        for part in ordered_parts(sorted_nodes(graph, self._scope.depth), records,
-                                  self._scope.readers):
-            if part.record is not None and self._operator(part, part.record):
-                del lost[id(part.record)]
-                continue
-            for node in part.nodes:
-                self._define(node)
-        if lost:
-            shown = ", ".join(f"{each.name[:80]} ({each.operator[:80]})"
-                              for each in [*lost.values()][:SHOWN])
-            logging.warning("import_model: the nodes of %d operator(s) of MXNet are not those that "
-                            "these are exported as, so they are imported one by one: %s",
-                            len(lost), shown)
-
-    def _operator(self, part: Part, record: OperatorRecord) -> bool:
-        """Define the outputs of nodes by the operator that they are recorded as, if it is so."""
-        found = restored(part, FileContext(self._scope.find, self._opset(""), self.samples,
-                                           self.folder.reserve))
-        if found is None:
-            return False
-        inputs = found.inputs
-        for index in OPS[record.operator].from_attrs(record.attributes).aux_indices():
-            state = inputs[index]
-            if state.array is not None:
-                inputs[index] = replace(state, entry=self.state(state.name, state.array))
-        node = NodeImport(self, record.operator, self._opset(""), record.name, [*inputs], {},
-                          list(record.outputs), [])
-        results = [replace(result, samples=samples) for result, samples in zip(
-            node.emit_all(record.operator, *inputs, **record.attributes), found.samples,
-            strict=False)]
-        if not inputs:
-            self._created[node.made[0]] = found.samples[0]
-        own = output_names(node.made[0], record.name)
-        self._rename(node, results)
-        for name, usual, result in zip(record.outputs, own, results, strict=False):
-            if name:
-                renamed = name != usual and any(name == each.name
-                                                for each in self.model.graph.output)
-                self._scope.values[name] = self._named(name, result) if renamed else result
-        return True
-
-    def _named(self, name: str, tensor: ImportedTensor) -> ImportedTensor:
-        """An output of the model under its name in the file, which losses may have had."""
-        node = NodeImport(self, "output", 0, name, [tensor], {}, [], [])
-        copied = node.emit("_copy", tensor)
-        self._rename(node, [copied])
-        return copied
+        for node in sorted_nodes(graph, self._scope.depth):
+            self._define(node)
 
     def _define(self, node: NodeProto) -> None:
         """Define the outputs of a node."""

@@ -48,8 +48,8 @@ class ImportedTensor:
     name : str
         Name in the file, of constants and inputs.
     samples : tuple of tuple of int
-        Shapes in nbmod's graph for the inputs of `SampleShapes`; empty if they are not known, or if
-        it is a constant.
+        Shapes in nbmod's graph for the inputs of `sample_shapes`; empty if they are not known, or
+        if it is a constant.
     values : tuple of numpy.ndarray
         Values for these inputs, of what is computed from shapes that are open; it has no entry.
     """
@@ -84,7 +84,7 @@ class ImportedTensor:
         return self.array is not None or (self.shape is not None and 0 not in self.shape)
 
     def at_sample(self, index: int) -> ImportedTensor:
-        """The tensor for one of the inputs of `SampleShapes`: with its values, or its shape."""
+        """The tensor for one of the inputs of `sample_shapes`: with its values, or its shape."""
         if self.values:
             return ImportedTensor.constant(self.values[index], self.name)
         return replace(self, shape=self.samples[index]) if self.samples else self

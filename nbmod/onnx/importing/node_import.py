@@ -81,7 +81,7 @@ class GraphOwner(Protocol):
 
     @property
     def num_samples(self) -> int:
-        """The number of samples of the shapes of inputs (`SampleShapes`)."""
+        """The number of samples of the shapes of inputs (`sample_shapes`)."""
 
     def variable(self, name: str, array: Array) -> Entry:
         """A variable of nbmod's graph with this value, an argument."""

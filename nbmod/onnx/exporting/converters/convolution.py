@@ -257,12 +257,12 @@ def _averages(size: int, parts: int) -> np.ndarray:
     return np.where((begin <= places) & (places < end), 1 / (end - begin), 0.0)
 
 
-@converts("_contrib_ModulatedDeformableConvolution", opset=19, recorded="never")
+@converts("_contrib_ModulatedDeformableConvolution", opset=19, large_constants=True)
 def _modulated_deformable_convolution(node: NodeExport) -> Value:
     return _deformed(node, node.inputs[1], node.inputs[2])
 
 
-@converts("_contrib_DeformableConvolution", opset=19, recorded="never")
+@converts("_contrib_DeformableConvolution", opset=19, large_constants=True)
 def _deformable_convolution(node: NodeExport) -> Value:
     """The image ends one pixel after the last, which is repeated; ONNX's fades to zero.
 

@@ -33,18 +33,18 @@ def _computed(node: NodeExport) -> Tensor:
     return out
 
 
-@converts("_arange", "_eye", "_linspace", "_contrib_index_array", recorded="never")
+@converts("_arange", "_eye", "_linspace", "_contrib_index_array", large_constants=True)
 def _constant(node: NodeExport) -> Value:
     return folded(node)
 
 
-@converts("_contrib_MultiBoxPrior", "_contrib_GenAnchor", recorded="never")
+@converts("_contrib_MultiBoxPrior", "_contrib_GenAnchor", large_constants=True)
 def _anchors(node: NodeExport) -> Value:
     """Of the cells of an image, whatever the batch is."""
     return folded(node, (2, 3))
 
 
-@converts("_full", "_ones", "_zeros", "_zeros_without_dtype", recorded="dynamic")
+@converts("_full", "_ones", "_zeros", "_zeros_without_dtype", large_constants=True)
 def _filled(node: NodeExport) -> Value:
     out, followed = node.outs[0], dict(node.outs[0].followed)
     if not out.dynamic or followed.keys() != out.dynamic:
@@ -55,7 +55,7 @@ def _filled(node: NodeExport) -> Value:
     return node.emit("ConstantOfShape", node.emit("Concat", *sizes, axis=0), value=value)
 
 
-@converts("shape_array", "size_array", recorded="dynamic")
+@converts("shape_array", "size_array", large_constants=True)
 def _shape_array(node: NodeExport) -> Value:
     if not node.ins[0].dynamic:
         return folded(node)
@@ -64,7 +64,7 @@ def _shape_array(node: NodeExport) -> Value:
     return node.reshape_to(node.emit("Size", node.x), 1)
 
 
-@converts("zeros_like", "ones_like", recorded="dynamic")
+@converts("zeros_like", "ones_like", large_constants=True)
 def _filled_like(node: NodeExport) -> Value:
     if not node.ins[0].dynamic:
         return folded(node)
@@ -72,7 +72,7 @@ def _filled_like(node: NodeExport) -> Value:
     return node.emit("ConstantOfShape", node.emit("Shape", node.x), value=value)
 
 
-@converts("_contrib_arange_like", recorded="dynamic")
+@converts("_contrib_arange_like", large_constants=True)
 def _arange_like(node: NodeExport) -> Value:
     op, info = node.op, node.ins[0]
     if not info.dynamic or op.repeat != 1:

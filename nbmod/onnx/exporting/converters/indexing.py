@@ -86,7 +86,7 @@ def _gather_nd(node: NodeExport) -> Value:
     return node.emit("GatherND", node.x, _positions(node, 1))
 
 
-@converts("scatter_nd", recorded="never")
+@converts("scatter_nd", large_constants=True)
 def _scatter_nd(node: NodeExport) -> Value:
     zeros = np.zeros(node.static(node.outs[0]), node.outs[0].dtype)
     return node.emit("ScatterND", zeros, _positions(node, 1), node.x)

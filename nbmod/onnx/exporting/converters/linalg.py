@@ -110,7 +110,7 @@ def _diagonal(node: NodeExport) -> Value:
     return total if info.ndim > 2 else node.reshape_to(total, 1)
 
 
-@converts("_linalg_makediag", recorded="never")
+@converts("_linalg_makediag", large_constants=True)
 def _make_diagonal(node: NodeExport) -> Value:
     info, offset = node.ins[0], node.op.offset
     before, after = max(-offset, 0), max(offset, 0)

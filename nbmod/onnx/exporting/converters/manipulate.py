@@ -142,7 +142,7 @@ def _stack(node: NodeExport) -> Value:
                                  for value in node.inputs], axis=axis)
 
 
-@converts("diag", recorded="never")
+@converts("diag", large_constants=True)
 def _diag(node: NodeExport) -> Value:
     """A vector becomes a diagonal; of a matrix, the diagonal is gathered."""
     op, info, out = node.op, node.ins[0], node.outs[0]

@@ -66,7 +66,7 @@ def sampled(node: NodeExport, image: Value, grid: Value) -> Value:
     return node.emit("GridSample", image, grid, mode=mode, padding_mode="zeros", align_corners=1)
 
 
-@converts("GridGenerator", recorded="never")
+@converts("GridGenerator", large_constants=True)
 def _grid_generator(node: NodeExport) -> Value:
     op = node.op
     if op.transform_type == "warp":
@@ -102,7 +102,7 @@ def _warped(node: NodeExport) -> Value:
     return node.emit("Sub", scaled, node.scalar(1.0))
 
 
-@converts("SpatialTransformer", recorded="never")
+@converts("SpatialTransformer", large_constants=True)
 def _spatial_transformer(node: NodeExport) -> Value:
     height, width = node.op.target_shape if any(node.op.target_shape) else node.static(
         node.ins[0], (2, 3))[2:]

@@ -82,7 +82,7 @@ def _crop(node: NodeExport) -> Value:
                                  in zip((2, 3), begins, wanted, strict=True)])
 
 
-@converts("_slice_assign", "_slice_assign_scalar", recorded="never")
+@converts("_slice_assign", "_slice_assign_scalar", large_constants=True)
 def _slice_assign(node: NodeExport) -> Value:
     """ScatterND at the positions of the region."""
     op, info = node.op, node.ins[0]
