@@ -26,9 +26,10 @@ import nbmod as mx
 from nbmod.graph import Graph
 from nbmod.onnx.exporting.export_graph import UnsupportedNodes
 from nbmod.onnx.exporting.export_model import Export, build_model
-from nbmod.onnx.exporting.inference_form import inference_form, predictions
+from nbmod.onnx.exporting.inference_form import inference_form
 from nbmod.onnx.reference_run import run_graph
 from nbmod.onnx.verification import CASES, VerificationError, VerificationReport, verify_export
+from nbmod.symbol.inference_symbol import predicting
 from tests.programs.graph_runs import draw_values, known_shapes, lightened, statistics
 from tests.programs.real_graphs import FOLDER, PUBLIC, texts
 
@@ -110,7 +111,7 @@ def export(name: str, opset: int, cases: Sequence[str]) -> Row:
         values = draw_values(symbol, text, known) | stored
         if not stored:
             settle(text, values)
-        names = [node.name for node in inference_form(Graph(predictions(symbol).entries)).variables]
+        names = [node.name for node in inference_form(Graph(predicting(symbol).entries)).variables]
         arguments, _, states = symbol.infer_shape(**known)
         shapes = dict(zip([*symbol.list_arguments(), *symbol.list_auxiliary_states()],
                            [*arguments, *states], strict=True))

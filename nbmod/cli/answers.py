@@ -48,22 +48,10 @@ class Reading(NamedTuple):
 
 
 def answer(outputs: Sequence[Array], size: tuple[int, int], reading: Reading) -> Answer:
-    """Read the outputs for one image.
+    """Read the outputs for one image, whose height and width are the units of boxes.
 
-    Parameters
-    ----------
-    outputs : list of numpy.ndarray
-        The outputs, each of one sample.
-    size : (int, int)
-        Height and width of the image, in whose pixels boxes are told.
-    reading : Reading
-        How they are read.
-
-    Returns
-    -------
-    dict
-        With one of the keys ``boxes``, ``segments``, ``vector``, ``value``, ``classes`` and
-        ``outputs``; JSON can hold it.
+    The answer, which JSON can hold, has one of the keys ``boxes``, ``segments``, ``vector``,
+    ``value``, ``classes`` and ``outputs``.
     """
     found = _boxes(outputs, size, reading.input_size or size)
     if found is not None:
@@ -109,18 +97,7 @@ def _shares(classes: Array, reading: Reading) -> list[Answer]:
 
 
 def lines(found: Answer) -> list[str]:
-    """Tell an answer in lines of text.
-
-    Parameters
-    ----------
-    found : dict
-        From `answer`.
-
-    Returns
-    -------
-    list of str
-        A line for each class, box or output.
-    """
+    """Tell an answer in lines of text, one for each class, box or output."""
     if "boxes" in found:
         return [f"{box['score']:.4f}  {_name(box)}  " + " ".join(f"{at:g}" for at in box["box"])
                 for box in found["boxes"]] or ["no boxes"]
@@ -142,22 +119,9 @@ def _name(one: Answer) -> str:
 
 
 def picture(image: Array, found: Answer, outputs: Sequence[Array]) -> bytes:
-    """Draw an answer into its image.
+    """Draw an answer into its image: uint8 of shape (height, width, 3), red first.
 
-    Parameters
-    ----------
-    image : numpy.ndarray
-        uint8 of shape (height, width, 3), red first.
-    found : dict
-        From `answer`.
-    outputs : list of numpy.ndarray
-        The outputs that it is of.
-
-    Returns
-    -------
-    bytes
-        A PNG file: with boxes and their names, or with the colors of segments; without either, the
-        image.
+    The PNG file shows boxes and their names, or the colors of segments; without either, the image.
     """
     from ..image import imresize
     from ..ndarray import array

@@ -93,7 +93,7 @@ def _seconds(action: Callable[[], None], repeats: int) -> float:
 
 
 def _values(rank: int, begin: int, end: int) -> np.ndarray[tuple[int], np.dtype[np.uint32]]:
-    """What a rank sends: other numbers at every place, and of every rank."""
+    """An array to send: other numbers at every place, and for every rank."""
     return np.arange(begin, end, dtype=np.uint32) * np.uint32(2654435761) + np.uint32(rank)
 
 

@@ -53,7 +53,7 @@ Section = tuple[str, list[tuple[str, str]]]
 
 
 class NamedNetwork(NamedTuple):
-    """What `--compile` compiles: `symbol` is a file, or the name of a built-in network."""
+    """The network for `--compile`: `symbol` is a file, or the name of a built-in network."""
 
     title: str
     symbol: str
@@ -172,7 +172,7 @@ def _extras() -> list[tuple[str, str]]:
 
 
 def _version(name: str) -> str:
-    """Of an installed distribution; '' if it is not."""
+    """The version of an installed distribution, else ''."""
     from importlib.metadata import PackageNotFoundError, version
 
     try:
@@ -200,7 +200,7 @@ def _versions() -> list[tuple[str, str]]:
 
 
 def _mxnet() -> str:
-    """Which `mxnet` programs of this environment import."""
+    """The package that `import mxnet` of this environment loads."""
     from importlib.machinery import PathFinder
 
     spec = PathFinder.find_spec("mxnet")
@@ -258,7 +258,7 @@ def _costs(network: NamedNetwork, modules: Sequence[str]) -> list[str]:
 
 
 def _ask(request: dict[str, object], folder: str) -> dict[str, Any]:
-    """What the process answers that compiles; MXNetError with its message if it fails."""
+    """The answer of the process that compiles; MXNetError with its message if it fails."""
     env = os.environ | {"NBMOD_CACHE": "1", "NBMOD_CACHE_DIR": folder, "NBMOD_COMPILERS": "1",
                         "NBMOD_TUNE": "0", "NBMOD_SHIPPED": "0", "NBMOD_NUMPY_FIRST": "0"}
     done = subprocess.run([sys.executable, "-c", CHILD], input=json.dumps(request), text=True,

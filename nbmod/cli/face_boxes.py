@@ -26,22 +26,10 @@ SCORES, MOVES = "face_rpn_cls_prob_reshape_stride{}_output", "face_rpn_bbox_pred
 
 
 def face_boxes(outputs: Mapping[str, Array], size: tuple[int, int], threshold: float) -> Array:
-    """Compute the boxes that the outputs for one image tell.
+    """Compute the boxes that the outputs for an input of this height and width tell.
 
-    Parameters
-    ----------
-    outputs : dict of str to numpy.ndarray
-        By name.
-    size : (int, int)
-        Height and width of the input.
-    threshold : float
-        Least score.
-
-    Returns
-    -------
-    numpy.ndarray
-        float32 of shape (1, boxes, 6): class 0, score, left, top, right, bottom as fractions of the
-        image, like those of MultiBoxDetection; class -1 is no box.
+    Boxes have float32 of shape (1, boxes, 6): class 0, score, left, top, right, bottom as fractions
+    of the image, like those of MultiBoxDetection; class -1 is no box.
     """
     from ..ndarray import array, contrib
 

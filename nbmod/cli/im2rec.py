@@ -235,7 +235,7 @@ def _recoded(data: bytes, options: argparse.Namespace) -> bytes:
 
 
 def _signature(entries: list[ListEntry], options: argparse.Namespace) -> str:
-    """What must be equal for a run to resume the files of another."""
+    """Settings that must be equal for a run to resume the files of another."""
     chosen = {name: value for name, value in sorted(vars(options).items())
               if name in ("pass_through", "resize", "center_crop", "quality", "color", "encoding",
                           "pack_label", "root")}

@@ -144,7 +144,7 @@ def _script(words: Sequence[str]) -> list[str]:
 
 
 def _notes(options: argparse.Namespace) -> Iterator[str]:
-    """What is said of options of MXNet's launcher that have no effect."""
+    """The message about options of MXNet's launcher that have no effect."""
     if options.num_servers is not None:
         yield ("-s is ignored: there are no servers, every worker keeps and updates its share of "
                "the parameters")
@@ -162,17 +162,7 @@ def _notes(options: argparse.Namespace) -> Iterator[str]:
 def start(ranks: mpiexec.Ranks, arguments: Sequence[str]) -> int:
     """Run a worker for each rank until all have ended; output goes to stdout and stderr.
 
-    Parameters
-    ----------
-    ranks : Ranks
-        How many, and where.
-    arguments : sequence of str
-        The worker's.
-
-    Returns
-    -------
-    int
-        The exit status, 128 + the number of a signal.
+    Returns the exit status, 128 + the number of a signal.
     """
     program = mpiexec.find()
     kind = mpiexec.kind_of(program)

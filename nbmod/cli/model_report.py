@@ -1,4 +1,4 @@
-"""What `inspect` tells of a network and its parameters, as a dict that JSON can hold.
+"""The report of `inspect` on a network and its parameters, as a dict that JSON can hold.
 
 Each file is read by itself, so that damage of one does not hide the others; what is wrong is a line
 of `damage`.
@@ -103,14 +103,14 @@ def _archived(archive: ModelArchive, epoch: int | None, report: Report) -> Store
 
 def _tell_algorithm(report: Report, path: str, model: StoredModel, algorithm: Origin,
                     metadata: Metadata) -> None:
-    """Which algorithm made the model, and commands that go on with it."""
+    """The algorithm that made the model, and commands that go on with it."""
     report["algorithm"], report["labels"] = algorithm.name, len(metadata.labels)
     report["next"] = (next_commands(path, model, algorithm, metadata) if "members" in report
                       else [])
 
 
 def _content(path: str, shapes: Shapes, lacks_operators: bool) -> FileContent:
-    """What a file has; without the network if nbmod lacks operators of it."""
+    """The content of a file; without the network if nbmod lacks operators of it."""
     suffix = suffix_of(path)
     if lacks_operators and suffix == ".json":
         return FileContent()

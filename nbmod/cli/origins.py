@@ -1,4 +1,4 @@
-"""Which algorithm made a model, by the names of its files and nodes, and how it wants its images.
+"""The algorithm that made a model, by names of files and nodes, and how it wants its images.
 
 What is not documented by those who made a model is said to be a default, and options change it.
 """
@@ -139,24 +139,7 @@ _KNOWN: list[tuple[Callable[[_Traits], bool], Origin]] = [
 
 def recognize(path: str, names: Collection[str], model: StoredModel, metadata: Metadata
               ) -> Origin:
-    """Find the algorithm that made a model.
-
-    Parameters
-    ----------
-    path : str
-        Name of the model.
-    names : collection of str
-        Names of its files, in an archive or not.
-    model : StoredModel
-        The network, if there is one, and its parameters.
-    metadata : Metadata
-        What lies beside it.
-
-    Returns
-    -------
-    Origin
-        That of any network if it is none of those that are known.
-    """
+    """Find the algorithm that made a model, which lies in files of these names."""
     nodes = [] if model.symbol is None else Graph(model.symbol.entries).nodes
     heads = [] if model.symbol is None else model.symbol.list_outputs()
     found = _Traits({name.rpartition("/")[2] for name in names},
@@ -171,27 +154,7 @@ def recognize(path: str, names: Collection[str], model: StoredModel, metadata: M
 
 def describe(paths: Sequence[str], epoch: int | None = None, shapes: Shapes | None = None
              ) -> DescribedModel:
-    """Read a model, what lies beside it, and tell which algorithm made it.
-
-    Parameters
-    ----------
-    paths : list of str
-        As for `read_model`.
-    epoch : int, optional
-        Which parameters, for a prefix or an archive; by default the newest.
-    shapes : dict of str to tuple of int, optional
-        Shapes of the inputs of an ONNX file, where that leaves them open.
-
-    Returns
-    -------
-    DescribedModel
-        All of it.
-
-    Raises
-    ------
-    MXNetError
-        If there is no model, or it is damaged.
-    """
+    """Read a model and its metadata, and tell which algorithm made it; see `read_model`."""
     archive = only_archive(paths)
     if archive is not None:
         model, metadata, names = read_archive(archive, epoch), archive.metadata, [*archive.members]
@@ -204,24 +167,7 @@ def describe(paths: Sequence[str], epoch: int | None = None, shapes: Shapes | No
 
 def next_commands(path: str, model: StoredModel, algorithm: Origin, metadata: Metadata
                   ) -> list[str]:
-    """Commands that predict with a model, and that convert it, ready to paste.
-
-    Parameters
-    ----------
-    path : str
-        Name of the model.
-    model : StoredModel
-        The model.
-    algorithm : Origin
-        What made it.
-    metadata : Metadata
-        What lies beside it.
-
-    Returns
-    -------
-    list of str
-        Two commands.
-    """
+    """Commands that predict with a model, and that convert it, ready to paste."""
     name, stem = shlex.quote(path), shlex.quote(_stem(path))
     if algorithm.task == "segments":
         return [f"nbmod convert {name} -o {stem}.params",

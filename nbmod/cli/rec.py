@@ -130,7 +130,7 @@ def describe(path: str, first: int, strict: bool = False) -> dict[str, Any]:
 
 
 def describe_lines(path: str, found: dict[str, Any]) -> list[str]:
-    """What `describe` has found, in words."""
+    """The findings of `describe`, in words."""
     lines = [f"{path}: {found['bytes']:,} bytes, {found['records']:,} records"]
     if found["records"]:
         least, most, mean = found["bytes of a record"]

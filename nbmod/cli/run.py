@@ -59,20 +59,7 @@ def run(words: Sequence[str]) -> None:
 
 
 def run_script(script: str, args: Sequence[str]) -> None:
-    """Run a file, or a folder or archive with `__main__.py`, as `__main__`.
-
-    Parameters
-    ----------
-    script : str
-        The file.
-    args : sequence of str
-        The rest of `sys.argv`.
-
-    Raises
-    ------
-    NoProgram
-        If there is no such file.
-    """
+    """Run a file, or a folder or archive with `__main__.py`, as `__main__`; else NoProgram."""
     path = os.path.abspath(script)
     if os.path.isdir(script) or os.path.isfile(script) and zipfile.is_zipfile(script):
         _enter([script, *args], path)

@@ -18,7 +18,7 @@ from ..base import MXNetError
 __all__ = ["self_test"]
 
 RTOL = 1e-4
-"""Of float32 sums of some hundred products in any order: rounding is below 1e-5."""
+"""Tolerance of float32 sums of some hundred products in any order: rounding is below 1e-5."""
 
 
 def self_test() -> list[tuple[str, str]]:

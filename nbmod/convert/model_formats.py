@@ -126,7 +126,7 @@ class OnnxOptions:
 
 
 class FileContent(NamedTuple):
-    """What one file of a model has.
+    """The content of one file of a model.
 
     Attributes
     ----------

@@ -45,7 +45,7 @@ class TorchModule:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """That of its weight, or of what has the same number of channels."""
+        """The shape of its weight, or of an array with as many channels."""
         first = "weight" if "weight" in self.arrays else next(iter(self.arrays))
         return self.arrays[first].shape
 

@@ -24,8 +24,8 @@ from .torch_modules import StateDict, TorchModule, modules_of, read_state_dict
 __all__ = ["UnmatchedLayers", "from_torch"]
 
 TOLERANCE = 1e-4
-"""Of outputs, relative to the largest: float32 sums of thousands of products, through all layers of
-a network, differ by some 1e-6 to 1e-5 with their order."""
+"""Tolerance of outputs, relative to the largest: float32 sums of thousands of products, through all
+layers of a network, differ by some 1e-6 to 1e-5 with their order."""
 
 Params = dict[str, NDArray]
 Mapped = Mapping[str, "str | None"]

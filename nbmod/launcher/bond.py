@@ -19,17 +19,7 @@ PR_SET_PDEATHSIG = 1
 
 
 def bound(command: Sequence[str]) -> list[str]:
-    """The command of a child that ends when this process dies; the same one except on Linux.
-
-    Parameters
-    ----------
-    command : sequence of str
-        Path of a program, and its arguments.
-
-    Returns
-    -------
-    list of str
-    """
+    """The command of a child that ends when this process dies; unchanged except on Linux."""
     if sys.platform != "linux":
         return [*command]
     return [sys.executable, "-m", __name__, str(os.getpid()), *command]
@@ -49,11 +39,6 @@ def die_with(parent: int) -> None:
 
     Except on Linux, its standard input has to be a pipe from the parent, and it does not die while
     it is stopped.
-
-    Parameters
-    ----------
-    parent : int
-        The number of the parent.
     """
     if sys.platform == "linux":
         _bind(parent, signal.SIGKILL)

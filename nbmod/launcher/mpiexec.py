@@ -39,10 +39,7 @@ class Ranks:
 def find() -> str:
     """The path of `mpiexec`: of this Python's environment if it has one, else on the PATH.
 
-    Raises
-    ------
-    MXNetError
-        If there is none; it names the extra.
+    Raises MXNetError, which names the extra, if there is none.
     """
     prefix = Path(sys.prefix)
     places = [Path(sys.executable).parent, *(prefix / folder for folder in FOLDERS)]
@@ -56,17 +53,9 @@ def find() -> str:
 
 
 def kind_of(program: str) -> str:
-    """Which MPI a program belongs to.
+    """Tell the MPI of an `mpiexec`: 'openmpi4' (up to version 4), 'openmpi', or 'other'.
 
-    Parameters
-    ----------
-    program : str
-        Path of an `mpiexec`.
-
-    Returns
-    -------
-    str
-        'openmpi4' (up to version 4), 'openmpi', or 'other' (MPICH, Intel MPI, Microsoft MPI).
+    Others are MPICH, Intel MPI and Microsoft MPI.
     """
     told = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=60,
                           env=environment(), stdin=subprocess.DEVNULL)
@@ -85,20 +74,7 @@ def environment() -> dict[str, str]:
 
 
 def command(program: str, kind: str, ranks: Ranks, arguments: Sequence[str]) -> list[str]:
-    """The command line that starts ranks.
-
-    Parameters
-    ----------
-    program, kind : str
-        Path of an `mpiexec`, and which one it is (see `kind_of`).
-    ranks : Ranks
-        How many, and where.
-    arguments : sequence of str
-        The command of every rank.
-
-    Returns
-    -------
-    list of str
+    """The command line that starts ranks, by an `mpiexec` of a kind (see `kind_of`).
 
     Examples
     --------
@@ -129,17 +105,8 @@ def command(program: str, kind: str, ranks: Ranks, arguments: Sequence[str]) -> 
 def shared_memory(kind: str) -> Iterator[dict[str, str]]:
     """A block in which ranks run, with a folder for the files by which they share memory.
 
-    Some files of Open MPI's stay when ranks are killed.
-
-    Parameters
-    ----------
-    kind : str
-        Which MPI it is (see `kind_of`).
-
-    Yields
-    ------
-    dict of str to str
-        The variable that tells the ranks.
+    It yields the variable that tells the ranks.  Some files of Open MPI's stay when ranks are
+    killed.
     """
     if kind == "other" or MEMORY_FOLDER in os.environ or not os.path.isdir("/dev/shm"):
         yield {}
@@ -152,32 +119,12 @@ def shared_memory(kind: str) -> Iterator[dict[str, str]]:
 
 
 def memory_folder(environ: Mapping[str, str]) -> str:
-    """The folder of `shared_memory`; empty for other MPIs, and where users have chosen their own.
-
-    Parameters
-    ----------
-    environ : mapping of str to str
-        The environment variables of a rank.
-
-    Returns
-    -------
-    str
-    """
+    """The folder of `shared_memory`; empty for other MPIs, and where users chose their own."""
     folder = environ.get(MEMORY_FOLDER, "")
     return folder if re.fullmatch(r"/dev/shm/nbmod-\d+-[0-9a-f]{12}", folder) else ""
 
 
 def session_folder(environ: Mapping[str, str]) -> str:
-    """The folder in which `mpiexec` of Open MPI has temporary files; empty for other MPIs.
-
-    Parameters
-    ----------
-    environ : mapping of str to str
-        The environment variables of a rank.
-
-    Returns
-    -------
-    str
-    """
+    """The folder in which `mpiexec` of Open MPI has temporary files; empty for other MPIs."""
     folder = environ.get("PMIX_SERVER_TMPDIR", "")
     return folder if re.match(r"(ompi|prte)\.", os.path.basename(folder)) else ""

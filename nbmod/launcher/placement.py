@@ -1,4 +1,4 @@
-"""Which rank a process is, as the environment says that `mpiexec` and its like leave.
+"""The rank of a process, as the environment says that `mpiexec` and its like leave.
 
 Also the environment of MXNet's launcher (`DMLC_ROLE`), under which processes of other roles end.
 """
@@ -43,16 +43,7 @@ class Placement(NamedTuple):
 
 
 def launcher_of(environ: Mapping[str, str] = os.environ) -> str | None:
-    """Who started this process as one of several ranks, in words; None if nobody did.
-
-    Parameters
-    ----------
-    environ : mapping of str to str
-        The environment variables.
-
-    Returns
-    -------
-    str or None
+    """The program that started this process as one of several ranks, in words, or None.
 
     Examples
     --------
@@ -63,17 +54,7 @@ def launcher_of(environ: Mapping[str, str] = os.environ) -> str | None:
 
 
 def placement_of(environ: Mapping[str, str] = os.environ) -> Placement:
-    """The rank of this process as its environment tells: rank 0 where it tells nothing.
-
-    Parameters
-    ----------
-    environ : mapping of str to str
-        The environment variables.
-
-    Returns
-    -------
-    Placement
-    """
+    """The rank of this process as its environment tells: rank 0 where it tells nothing."""
     return Placement(_number(environ, RANKS) or 0, _number(environ, SIZES),
                      _number(environ, LOCAL_SIZES))
 
@@ -96,17 +77,8 @@ def cores() -> int:
 def refuse_roles(environ: Mapping[str, str] = os.environ) -> None:
     """End processes that MXNet's launcher started as a server or scheduler: nbmod has neither.
 
-    Parameters
-    ----------
-    environ : mapping of str to str
-        The environment variables; without `DMLC_ROLE` nothing happens.
-
-    Raises
-    ------
-    SystemExit
-        With status 0, in a server or scheduler, after one line on stderr.
-    MXNetError
-        In a worker that is no rank of MPI; it names the command that starts ranks.
+    These exit with status 0, after one line on stderr.  A worker that is no rank of MPI gets an
+    MXNetError, which names the command that starts ranks.
     """
     role = environ.get("DMLC_ROLE", "")
     if role in ("server", "scheduler"):
@@ -123,35 +95,15 @@ def refuse_roles(environ: Mapping[str, str] = os.environ) -> None:
 
 
 def launch_command(workers: str = "4") -> str:
-    """The shell command that starts this program as several ranks.
-
-    Parameters
-    ----------
-    workers : str
-        How many.
-
-    Returns
-    -------
-    str
-    """
+    """The shell command that starts this program as several ranks."""
     program = shlex.join(sys.argv) if sys.argv and sys.argv[0].endswith(".py") else "train.py"
     return f"nbmod launch -n {workers} {program}"
 
 
 def require_size(size: int, environ: Mapping[str, str] = os.environ) -> None:
-    """Check that MPI has as many ranks as were started.
+    """MXNetError unless MPI has as many ranks as were started.
 
-    Parameters
-    ----------
-    size : int
-        The size of MPI's world.
-    environ : mapping of str to str
-        The environment variables.
-
-    Raises
-    ------
-    MXNetError
-        If it has not: mpi4py has loaded another MPI than that of `mpiexec`.
+    Else mpi4py has loaded another MPI than that of `mpiexec`.
     """
     expected = placement_of(environ).size
     if expected is not None and expected != size:

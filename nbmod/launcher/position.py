@@ -49,12 +49,7 @@ _file: mmap.mmap | None = None
 
 
 def tell(epoch: int | None = None, batch: int | None = None) -> None:
-    """Say which batch the process trains on.
-
-    Parameters
-    ----------
-    epoch, batch : int, optional
-        Numbers from 0, as callbacks of `fit` get them.
+    """Say which batch the process trains on, by numbers from 0, as callbacks of `fit` get them.
 
     Examples
     --------
@@ -66,34 +61,19 @@ def tell(epoch: int | None = None, batch: int | None = None) -> None:
 
 
 def doing(what: str) -> None:
-    """Say what the process does within its step.
-
-    Parameters
-    ----------
-    what : str
-        A noun, such as ``push of 161 keys``; empty when it is done.
-    """
+    """Say what the process does within its step, by a noun; '' when it is done."""
     _set(current()._replace(doing=what[:LONGEST_DOING]))
 
 
 def last_words(text: str) -> None:
-    """Leave the message about the end of this process to the worker, which prints it.
-
-    Parameters
-    ----------
-    text : str
-        The message.
-    """
+    """Leave the message about the end of this process to the worker, which prints it."""
     _set(current()._replace(last_words=text[:LONGEST_WORDS]))
 
 
 def awaited(is_awaited: bool) -> None:
     """Say whether other ranks wait for this one, which must not end then.
 
-    Parameters
-    ----------
-    is_awaited : bool
-        From the first exchange until the end of the script.
+    They do from the first exchange until the end of the script.
     """
     _set(current()._replace(is_awaited=is_awaited))
 
@@ -120,13 +100,7 @@ def _set(position: Position) -> None:
 
 
 def adopt(path: str) -> None:
-    """Keep the position in a file from now on.
-
-    Parameters
-    ----------
-    path : str
-        A file that `create` has filled.
-    """
+    """Keep the position in a file that `create` has filled from now on."""
     global _file
     with open(path, "r+b") as stream:
         _file = mmap.mmap(stream.fileno(), 1 + 2 * SLOT)
@@ -146,18 +120,7 @@ def blank() -> bytes:
 
 
 def read(content: bytes) -> Position:
-    """The position in a file.
-
-    Parameters
-    ----------
-    content : bytes
-        The content of the file.
-
-    Returns
-    -------
-    Position
-        Without numbers if the file holds none, or is damaged.
-    """
+    """The position in a file; without numbers if the file holds none, or is damaged."""
     slot = 1 if content[:1] == b"1" else 0
     text = content[1 + slot * SLOT:][:SLOT].partition(b"\n")[0]
     try:

@@ -74,18 +74,8 @@ def thread_variables(place: Placement, threads: str = "",
                      environ: Mapping[str, str] = os.environ) -> dict[str, str]:
     """The variables that set how many threads a rank's kernels and BLAS use.
 
-    Parameters
-    ----------
-    place : Placement
-        The rank; all ranks of a host share its cores.
-    threads : str
-        The number, if it is given.
-    environ : mapping of str to str
-        The environment; variables that it has are left alone unless `threads` is given.
-
-    Returns
-    -------
-    dict of str to str
+    All ranks of a host share its cores; variables of the environment are left alone unless
+    `threads` is given.
 
     Examples
     --------
@@ -97,7 +87,7 @@ def thread_variables(place: Placement, threads: str = "",
 
 
 def _last_line(place: Placement, status: int, where: position.Position) -> str:
-    """Message about a script that has died."""
+    """The message about a script that has died."""
     if where.last_words:
         return where.last_words
     step = f"at {where}" if str(where) else "before its first step"

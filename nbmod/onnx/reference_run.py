@@ -27,23 +27,9 @@ Tensor: TypeAlias = np.ndarray  # of any element type
 
 def run_graph(graph: Graph, variables: Mapping[str, Tensor], keep: bool = False,
               rounded: Callable[[Tensor], Tensor] | None = None) -> dict[Entry, Tensor]:
-    """Predictions of a graph.
+    """Outputs of a graph in predictions, or, to `keep`, all visible outputs of all nodes.
 
-    Parameters
-    ----------
-    graph : Graph
-        The graph.
-    variables : mapping of str to numpy.ndarray
-        Values of all its variables.
-    keep : bool, default False
-        Whether to return all tensors, not only the outputs.
-    rounded : callable, optional
-        What is made of the results of every node before others read them.
-
-    Returns
-    -------
-    dict of Entry to numpy.ndarray
-        Outputs of the graph, or all visible outputs of all nodes.
+    `rounded` changes the results of every node before others read them.
     """
     created = _created_specs(graph, variables)
     readers = Counter(entry for node in graph.nodes for entry in node.inputs)

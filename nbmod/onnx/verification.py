@@ -118,26 +118,9 @@ def verify_export(export: Export, path: str, cases: Sequence[str] | None = None,
                   content: str | bytes | None = None) -> VerificationReport:
     """Compare a file with the symbol that it was exported from.
 
-    Parameters
-    ----------
-    export : Export
-        The model in memory.
-    path : str
-        Its file.
-    cases : sequence of str, optional
-        Kinds of inputs, of those in `CASES`; by default all.
-    content : str or bytes, optional
-        What to run in place of the file, which is not written yet: a file or its bytes.
-
-    Returns
-    -------
-    VerificationReport
-        Errors of every output.
-
-    Raises
-    ------
-    VerificationError
-        If onnxruntime cannot run the file or an output differs.
+    `cases` are kinds of inputs, by default all of `CASES`; `content` is a file or its bytes, to run
+    in place of the file at `path`, which is not written yet.  Raises VerificationError if
+    onnxruntime cannot run it or an output differs.
     """
     session = _session(path if content is None else content, path)
     names = [output.name for output in session.get_outputs()]

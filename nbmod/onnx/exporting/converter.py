@@ -36,7 +36,7 @@ Result: TypeAlias = "Value | list[Value]"
 Converter = Callable[["NodeExport"], Result]
 
 STATIC = "make only the batch dynamic, by dynamic_input_shapes, or export with static shapes"
-"""What helps where sizes are dynamic."""
+"""The hint where sizes are dynamic."""
 CONVERTERS: dict[str, Converter] = {}
 """Name of the operator -> its converter; `load_converters` fills it."""
 OPSETS: dict[str, int] = {}
@@ -257,7 +257,7 @@ class NodeExport:
 
 
 def as_list(result: Result) -> list[Value]:
-    """What a converter returns, as the values of the outputs."""
+    """The values of the outputs that a converter returns."""
     return result if isinstance(result, list) else [result]
 
 

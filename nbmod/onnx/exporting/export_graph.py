@@ -149,27 +149,9 @@ def output_names(node: Node, name: str = "") -> list[str]:
 def export_graph(graph: Graph, infos: Sequence[TensorInfo], parameters: Mapping[str, Tensor],
                  opset: int, custom_domain: str | None = None, limits: ExportLimits | None = None
                  ) -> ExportedGraph:
-    """Export a whole graph.
+    """Export a whole graph, in inference form; variables without parameters are inputs.
 
-    Parameters
-    ----------
-    graph : Graph
-        In inference form.
-    infos : sequence of TensorInfo
-        What is known of its entries.
-    parameters : mapping of str to numpy.ndarray
-        Values of variables; the other variables are inputs.
-    opset : int
-        Version of the operators of ONNX.
-    custom_domain : str, optional
-        Domain of nodes that cannot be expressed.
-    limits : ExportLimits, optional
-        Limits for a graph that is not trusted.
-
-    Raises
-    ------
-    UnsupportedNodes
-        If nodes cannot be expressed and there is no custom domain.
+    Raises UnsupportedNodes if nodes cannot be expressed and there is no custom domain for them.
     """
     exported = ExportedGraph(GraphBuilder(opset, limits=limits), custom_domain=custom_domain)
     builder = exported.builder

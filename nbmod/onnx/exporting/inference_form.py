@@ -36,7 +36,7 @@ def _rule(node: Node, inputs: list[Entry]) -> Replacement | None:
 
 
 def _probabilities(node: Node, data: Entry) -> Entry:
-    """What SoftmaxOutput predicts: softmax over channels, the last axis, or all of a sample."""
+    """The prediction of SoftmaxOutput: softmax over channels, the last axis, or all of a sample."""
     op = node.required_op
     if getattr(op, "multi_output", False) or getattr(op, "preserve_shape", False):
         axis = 1 if getattr(op, "multi_output", False) else -1

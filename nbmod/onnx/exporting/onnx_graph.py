@@ -62,7 +62,7 @@ class OnnxNode:
                 yield attribute
 
     def read(self) -> list[Value]:
-        """What the node reads, also inside its bodies."""
+        """Values that the node reads, also inside its bodies."""
         found = [value for value in self.inputs if value is not None]
         for body in self.bodies():
             for inner in body.needed():

@@ -1,4 +1,4 @@
-"""Which operators are exported with which opsets: the matrix in docs/onnx.md."""
+"""Operators that are exported, with their opsets: the matrix in docs/onnx.md."""
 
 from __future__ import annotations
 

@@ -25,17 +25,7 @@ KEY = "nbmod.symbol"
 
 
 def stored_symbol(graph: Graph, infos: Sequence[TensorInfo], names: Sequence[str]) -> Symbol:
-    """The symbol of a model as its metadata has it.
-
-    Parameters
-    ----------
-    graph : Graph
-        The symbol, in inference form.
-    infos : sequence of TensorInfo
-        Shapes and types of its entries.
-    names : sequence of str
-        Names of the outputs of the model.
-    """
+    """The symbol for the metadata: of an inference graph whose outputs have these names."""
     copies: dict[Node, Node] = {}
     for node in graph.nodes:
         info = infos[graph.eid(Entry(node))]

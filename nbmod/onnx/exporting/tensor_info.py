@@ -31,7 +31,7 @@ Origin: TypeAlias = "tuple[str, int, str | None]"
 
 
 class TensorInfo(NamedTuple):
-    """What is known of a tensor when the graph is exported."""
+    """Facts about a tensor at the time of export."""
 
     shape: Shape
     dtype: DType
@@ -89,18 +89,9 @@ def _shapes(graph: Graph, known: Mapping[Variable, Shape]) -> list[Shape | None]
 
 def infer_tensors(graph: Graph, known: Mapping[str, Spec], dynamic: DynamicAxes,
                   required: bool) -> list[TensorInfo]:
-    """Information about every entry.
+    """Information about every entry, from the specs of inputs and parameters.
 
-    Parameters
-    ----------
-    graph : Graph
-        The graph.
-    known : mapping of str to Spec
-        Inputs and parameters.
-    dynamic : mapping of str to mapping of int to (str or None)
-        Axes of inputs that are to be dynamic, with their names.
-    required : bool
-        Whether it is an error that an axis cannot be dynamic.
+    An axis that cannot be dynamic is static, or an error if it is `required`.
     """
     specs = infer_graph_specs(graph, known)
     shapes = {name: spec.shape for name, spec in known.items()}
@@ -130,14 +121,10 @@ def _check_ranks(graph: Graph, specs: Sequence[Spec], found: Sequence[Shape | No
 
 
 def tensor_info(spec: Spec, longer: Sequence[tuple[Shape, Origin]]) -> TensorInfo:
-    """Information about a tensor, given its shapes where one group of axes is twice as long.
+    """Information about a tensor of known shape and type.
 
-    Parameters
-    ----------
-    spec : Spec
-        Its shape and type.
-    longer : list of (tuple of int, Origin)
-        For every group of dynamic axes, the shape of the tensor, and the first axis of the group.
+    `longer` has, for every group of dynamic axes, the shape of the tensor where they are twice as
+    long, and the first axis of the group.
     """
     changes = [(axis, new == 2 * old, origin) for shape, origin in longer
                for axis, (old, new) in enumerate(zip(spec.shape, shape, strict=True)) if new != old]

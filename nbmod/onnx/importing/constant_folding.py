@@ -38,13 +38,7 @@ class TooLarge(ArithmeticError):
 
 
 class Folder:
-    """Folds the constants of one model.
-
-    Parameters
-    ----------
-    allowance : int
-        Bytes that results may have besides `LIMIT`.
-    """
+    """Folds the constants of one model, in `allowance` bytes besides `LIMIT`."""
 
     def __init__(self, allowance: int):
         self._left = LIMIT + allowance
@@ -53,13 +47,7 @@ class Folder:
         return operator in _RULES or operator in _ELEMENTWISE
 
     def fold(self, node: NodeImport) -> list[Array] | None:
-        """The outputs of a node, or None if they depend on inputs of the model.
-
-        Raises
-        ------
-        TooLarge
-            If they need too much memory.
-        """
+        """The outputs of a node, None if they depend on inputs; TooLarge beyond the limit."""
         if node.operator in ("Shape", "Size"):
             return _measure(node)
         arrays = [None if each is None else each.array for each in node.inputs]
@@ -92,21 +80,10 @@ class Folder:
 
 
 def fold_samples(folder: Folder, node: NodeImport, count: int) -> ImportedTensor | None:
-    """What a node computes of shapes that are open, or None if it does something else.
+    """The result of arithmetic with open sizes, or None for other nodes.
 
-    Parameters
-    ----------
-    folder : Folder
-        Folds the node for each of the samples of the inputs of the model.
-    node : NodeImport
-        The node.
-    count : int
-        The number of samples.
-
-    Returns
-    -------
-    ImportedTensor or None
-        A constant if the open dimensions do not matter, else a tensor with `values`.
+    The node is folded for each of the `count` samples of the inputs of the model; the result is a
+    constant if the open sizes do not matter, else a tensor with `values`.
     """
     measured = node.operator in ("Shape", "Size") and bool(node.data.samples)
     open_inputs = [index for index, each in enumerate(node.inputs) if each and each.values]

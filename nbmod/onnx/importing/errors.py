@@ -17,7 +17,7 @@ __all__ = ["RULE_ERRORS", "SHOWN", "DamagedModel", "ShapeNeeded", "UnsupportedMo
 SHOWN = 200
 """Nodes that an error describes."""
 RULE_ERRORS = (MXNetError, ValueError, TypeError, KeyError, IndexError, ArithmeticError)
-"""What operators and converters raise for attributes and shapes that they do not expect."""
+"""Errors of operators and converters for attributes and shapes that they do not expect."""
 
 
 class DamagedModel(ArgumentError):
@@ -82,13 +82,7 @@ class UnsupportedModel(MXNetError):
 
 
 def attribute_text(proto: NodeProto) -> str:
-    """The attributes of a node, shortened.
-
-    Parameters
-    ----------
-    proto : onnx.NodeProto
-        The node.
-    """
+    """The attributes of a node, shortened."""
     import onnx
 
     shown = []

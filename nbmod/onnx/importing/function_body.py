@@ -42,13 +42,7 @@ class FunctionGraph(NamedTuple):
 
 
 class FunctionLibrary:
-    """The functions of a model, and those of ONNX.
-
-    Parameters
-    ----------
-    model : onnx.ModelProto
-        The model.
-    """
+    """The functions of a model, and those of ONNX."""
 
     def __init__(self, model: ModelProto):
         self._local = {(each.domain, each.name): each for each in model.functions}
@@ -92,7 +86,7 @@ def is_function(operator: str, opset: int) -> bool:
 
 
 def _schema(operator: str, opset: int) -> Any:
-    """What ONNX says of an operator; None if it does not know it."""
+    """The schema of an operator; None if ONNX does not know it."""
     import onnx
 
     try:

@@ -1,4 +1,4 @@
-"""Which operators of ONNX are imported from which opsets: the matrix in docs/onnx.md."""
+"""Operators of ONNX that are imported, with their opsets: the matrix in docs/onnx.md."""
 
 from __future__ import annotations
 
@@ -33,12 +33,7 @@ class OperatorSupport(NamedTuple):
 
 
 def imported_operators() -> dict[str, OperatorSupport]:
-    """Operators of ONNX that are imported, by name.
-
-    Returns
-    -------
-    dict of str to OperatorSupport
-    """
+    """Operators of ONNX that are imported, by name."""
     from onnx import defs
 
     latest, folder, found = max(IR_VERSIONS), Folder(0), {}

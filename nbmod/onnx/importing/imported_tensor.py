@@ -94,9 +94,9 @@ class ImportedTensor:
         return self.samples if self.array is None else (self.array.shape or (1,),) * count
 
     def shaped(self, shape: PartialShape) -> ImportedTensor:
-        """The same entry, with a shape of ONNX that nbmod's stands for: () for (1,)."""
+        """The entry with a shape of ONNX that nbmod's stands for: () for (1,)."""
         return replace(self, shape=shape)
 
     def typed(self, dtype: DType) -> ImportedTensor:
-        """The same entry, which carries the values of another type."""
+        """The entry as the carrier of values of another type."""
         return replace(self, dtype=dtype)

@@ -77,7 +77,7 @@ class InnerFailure(Refused):
 
 
 class GraphOwner(Protocol):
-    """What a node needs of the import it belongs to."""
+    """The import that a node belongs to, as far as the node needs it."""
 
     @property
     def num_samples(self) -> int:
@@ -252,7 +252,7 @@ class NodeImport:
                         samples=samples[i] if samples else ()) for i in range(node.num_visible)]
 
     def _samples(self, op: Op, inputs: Sequence[ImportedTensor]) -> list[tuple[Shape, ...]]:
-        """Of each output its shapes for samples of the inputs; empty if they are not known."""
+        """Shapes of each output for samples of the inputs; empty if they are not known."""
         count = self.owner.num_samples
         try:
             return infer_samples(op, [each.samples_of(count) for each in inputs], count)[1]

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 __all__ = ["ModelFile", "count_readers", "defined_names", "read_model", "sorted_nodes"]
 
 ModelFile: TypeAlias = "str | os.PathLike[str] | bytes | ModelProto"
-"""What is imported: the path of a file, its content, or a parsed model."""
+"""The path of a file, its content, or a parsed model."""
 
 FIRST_OPSET = 7
 MAX_BYTES = 2 ** 31
-"""Of a file: protobufs are not larger."""
+"""Largest file: protobufs are not larger."""
 MAX_DEPTH = 16
 """Graphs inside of attributes of nodes of graphs."""
 
@@ -36,22 +36,8 @@ MAX_DEPTH = 16
 def read_model(model_file: ModelFile) -> tuple[ModelProto, Path | None]:
     """A parsed model, and the folder that its external data may lie in.
 
-    Parameters
-    ----------
-    model_file : str, os.PathLike, bytes or onnx.ModelProto
-        The model.
-
-    Returns
-    -------
-    onnx.ModelProto
-    pathlib.Path or None
-
-    Raises
-    ------
-    MXNetError
-        If the package onnx is missing.
-    DamagedModel
-        If the file is no ONNX model or is inconsistent.
+    Raises DamagedModel if it is no ONNX model or is inconsistent, MXNetError if the package onnx is
+    missing.
     """
     onnx = _require_onnx()
     folder = None
@@ -150,23 +136,9 @@ def defined_names(graph: GraphProto) -> Iterator[tuple[str, str]]:
 
 
 def sorted_nodes(graph: GraphProto, depth: int = 0) -> list[NodeProto]:
-    """Nodes of a graph, producers before consumers.
+    """Nodes of a graph inside `depth` others, producers before consumers.
 
-    Parameters
-    ----------
-    graph : onnx.GraphProto
-        The graph.
-    depth : int
-        Number of graphs that it is inside of.
-
-    Returns
-    -------
-    list of onnx.NodeProto
-
-    Raises
-    ------
-    DamagedModel
-        If a name is defined twice, or nodes need each other.
+    Raises DamagedModel if a name is defined twice, or nodes need each other.
     """
     if depth > MAX_DEPTH:
         raise DamagedModel(f"graph {graph.name!r}: {MAX_DEPTH} graphs are inside of each other")

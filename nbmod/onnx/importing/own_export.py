@@ -58,18 +58,8 @@ class OwnModel(NamedTuple):
 def own_model(model: ModelProto, initializers: Mapping[str, Array]) -> OwnModel | None:
     """The symbol in the metadata of a model, or None if the model is not the export of one.
 
-    Parameters
-    ----------
-    model : onnx.ModelProto
-        The model.
-    initializers : mapping of str to numpy.ndarray
-        Its initializers.
-
-    Returns
-    -------
-    OwnModel or None
-        Parameters that the file has in another form, such as in pieces, are as they were; elements
-        that it does not have, as nothing reads them, are one.
+    Parameters that the file has in another form, such as in pieces, are as they were; elements that
+    it does not have, as nothing reads them, are one.
     """
     texts = [entry.value for entry in model.metadata_props if entry.key == KEY]
     if not texts:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["MAX_GROUPS", "infer_samples", "read_samples"]
 
 MAX_GROUPS = 16
-"""Of dynamic axes: shapes are inferred for each of them."""
+"""Groups of dynamic axes: shapes are inferred for each."""
 BATCHES = [7 + 2 * group for group in range(MAX_GROUPS)]
 LENGTHS = [97 + 2 * group for group in range(MAX_GROUPS)]
 """Sizes where the file has none, which are no multiples of those of other groups."""
@@ -35,18 +35,10 @@ Declared: TypeAlias = "list[tuple[int | None, str | None]]"
 
 
 def read_samples(model: ModelProto) -> list[dict[str, Shape]]:
-    """Shapes of the inputs of a model for certain sizes of its open dimensions.
+    """Shapes of the inputs of a model, by name, for certain sizes of its open dimensions.
 
-    Parameters
-    ----------
-    model : onnx.ModelProto
-        The model.
-
-    Returns
-    -------
-    list of dict of str to tuple of int
-        Shapes by name: for the sizes, then with each group of dynamic axes twice as long; empty if
-        no dimension is open.
+    The first shapes have these sizes, others twice those of a group of dynamic axes; there are none
+    if no dimension is open.
     """
     weights = {tensor.name for tensor in model.graph.initializer}
     declared = {value.name: shape for value in model.graph.input
@@ -80,19 +72,7 @@ def infer_samples(op: Op, inputs: Sequence[tuple[Shape, ...] | None], count: int
                   ) -> tuple[list[tuple[Shape, ...]], list[tuple[Shape, ...]]]:
     """Shapes of the inputs and outputs of an operator, for `count` samples.
 
-    Parameters
-    ----------
-    op : Op
-        The operator.
-    inputs : list of (tuple of tuple of int, or None)
-        Of each input its shapes for the samples, or None where they are not known.
-    count : int
-        The number of samples.
-
-    Raises
-    ------
-    MXNetError
-        If the other shapes do not follow.
+    Inputs whose shapes are not known are None; MXNetError if these do not follow.
     """
     found: list[list[Shape]] = []
     for index in range(count):

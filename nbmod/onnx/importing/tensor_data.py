@@ -29,24 +29,7 @@ SHARED, REPEATS = 2 ** 28, 4
 
 
 def element_type(number: int, where: str) -> DType:
-    """The numpy type of a number of `TensorProto.DataType`.
-
-    Parameters
-    ----------
-    number : int
-        The number.
-    where : str
-        What has this type, for errors.
-
-    Returns
-    -------
-    numpy.dtype
-
-    Raises
-    ------
-    DamagedModel
-        If there is no such type.
-    """
+    """The numpy type of a number of `TensorProto.DataType`, DamagedModel if there is none."""
     import onnx
 
     if number not in onnx.TensorProto.DataType.values() or not number:
@@ -56,13 +39,7 @@ def element_type(number: int, where: str) -> DType:
 
 
 class TensorReader:
-    """Reads tensors of one model.
-
-    Parameters
-    ----------
-    folder : pathlib.Path or None
-        The folder of the model; None if it comes from memory, and external data is refused.
-    """
+    """Reads tensors of a model in a folder; without one, external data is refused."""
 
     def __init__(self, folder: Path | None):
         self.folder = folder
@@ -72,10 +49,8 @@ class TensorReader:
     def read(self, tensor: TensorProto, where: str) -> Array:
         """The array of a tensor.
 
-        Raises
-        ------
-        DamagedModel
-            If its data does not match its dimensions, or lies outside the model's folder.
+        Raises DamagedModel if its data does not match its dimensions, or lies outside the model's
+        folder.
         """
         import onnx
 

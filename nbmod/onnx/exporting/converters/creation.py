@@ -40,7 +40,7 @@ def _constant(node: NodeExport) -> Value:
 
 @converts("_contrib_MultiBoxPrior", "_contrib_GenAnchor", large_constants=True)
 def _anchors(node: NodeExport) -> Value:
-    """Of the cells of an image, whatever the batch is."""
+    """Anchors for the cells of an image, independent of the batch."""
     return folded(node, (2, 3))
 
 

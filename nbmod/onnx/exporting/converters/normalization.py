@@ -29,7 +29,7 @@ def _batch_norm(node: NodeExport) -> Value | list[Value]:
 
 
 def _second_moment(node: NodeExport, variance: Value) -> Value:
-    """What the layer shows of the variance."""
+    """The third output: the variance, or the reciprocal of the standard deviation."""
     if node.op.shows_variance:
         return variance
     wide = node.ins[4].dtype

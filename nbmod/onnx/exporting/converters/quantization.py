@@ -235,7 +235,7 @@ def _rows(node: NodeExport, weight: Tensor, units: Tensor) -> Value:
 
 
 def _sum_step(node: NodeExport, units: Tensor, step: Value) -> Value:
-    """What a step of the sums of each row represents."""
+    """The real number that a step of the sums of each row represents."""
     if step.array is not None:
         return node.graph.constant((step.array / units).astype(FLOAT), f"{node.name}/sum_step")
     return node.emit("Div", step, units)

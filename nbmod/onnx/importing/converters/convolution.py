@@ -116,7 +116,7 @@ def transposed_convolution(node: NodeImport) -> ImportedTensor:
 
 def _cut(node: NodeImport, kernel: Shape, stride: Shape, dilate: Shape, extra: Shape
          ) -> tuple[Shape, Shape]:
-    """What is cut off before and after each axis of a whole transposed convolution."""
+    """Sizes cut off before and after each axis of a whole transposed convolution."""
     rank, how = len(kernel), node.attribute("auto_pad", "NOTSET")
     wanted = node.integers("output_shape")
     if wanted is None and how not in ("SAME_UPPER", "SAME_LOWER"):

@@ -177,7 +177,7 @@ def is_infinite(node: NodeImport) -> ImportedTensor:
 
 @imports("Identity")
 def identity(node: NodeImport) -> ImportedTensor:
-    """The same tensor."""
+    """The tensor itself."""
     return node.data
 
 

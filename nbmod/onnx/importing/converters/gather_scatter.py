@@ -48,7 +48,7 @@ def _before_clip(index: ImportedTensor, size: int) -> ImportedTensor | None:
 
 
 def _scalar_input(entry: Entry | None, op: str, scalar: int) -> Entry | None:
-    """What an operator with this scalar reads, if an entry is of that."""
+    """The input of an operator with this scalar, if it computes the entry."""
     if entry is None or entry.node.is_variable or entry.node.op_name != op:
         return None
     return entry.node.inputs[0] if _parameter(entry, "scalar") == scalar else None

@@ -298,7 +298,7 @@ def eye_like(node: NodeImport) -> ImportedTensor:
 
 @imports("Constant", "ConstantOfShape", "Range", "Shape", "Size")
 def needs_values(node: NodeImport) -> ImportedTensor:
-    """What is folded, unless a shape or a value is not known."""
+    """Nodes that are folded, unless a shape or a value is not known."""
     if node.operator in ("Shape", "Size"):
         node.static()
     for index in range(len(node.inputs)):

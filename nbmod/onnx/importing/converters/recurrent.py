@@ -22,7 +22,7 @@ MAX_STEPS = 512
 
 @dataclass(eq=False)
 class _Layer:
-    """What a recurrent node has.
+    """The parts of a recurrent node.
 
     Attributes
     ----------
