@@ -25,7 +25,8 @@ import os
 import struct
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from math import prod
 from typing import Any, BinaryIO, NamedTuple, NoReturn
 
@@ -110,14 +111,21 @@ def read_tensors(source: Path | bytes) -> tuple[dict[str, Array], dict[str, str]
     """
     if isinstance(source, bytes):
         return _read(io.BytesIO(source), len(source), "<buffer>")
-    path = os.fspath(source)
+    with _opened(source) as stream:
+        return _read(stream, os.fstat(stream.fileno()).st_size, os.fspath(source))
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[BinaryIO]:
+    """The file for reading; an OSError becomes an MXNetError that names it."""
     try:
         with open(path, "rb") as stream:
-            return _read(stream, os.fstat(stream.fileno()).st_size, path)
+            yield stream
     except OSError as error:
         if from_handler(error):
             raise
-        raise MXNetError(f"{path}: cannot be read: {error.strerror or error}") from error
+        raise MXNetError(f"{os.fspath(path)}: cannot be read: {error.strerror or error}"
+                         ) from error
 
 
 def read_metadata(path: Path) -> dict[str, str]:
@@ -140,14 +148,8 @@ def read_metadata(path: Path) -> dict[str, str]:
     MXNetError
         If it cannot be read.
     """
-    try:
-        with open(path, "rb") as stream:
-            _, (_, metadata) = _read_header(stream, os.fstat(stream.fileno()).st_size, str(path))
-    except OSError as error:
-        if from_handler(error):
-            raise
-        raise MXNetError(f"{path}: cannot be read: {error.strerror or error}") from error
-    return metadata
+    with _opened(path) as stream:
+        return _read_header(stream, os.fstat(stream.fileno()).st_size, str(path))[1][1]
 
 
 def _read(stream: BinaryIO, size: int, label: str) -> tuple[dict[str, Array], dict[str, str]]:

@@ -16,6 +16,7 @@ import pkgutil
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from types import ModuleType
 from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
@@ -28,7 +29,7 @@ from .onnx_graph import Attribute, GraphBuilder, Tensor, Value
 from .tensor_info import TensorInfo
 
 __all__ = ["CONVERTERS", "LARGE_CONSTANTS", "Converter", "NodeExport", "NotExpressible", "Operand",
-           "as_list", "converts", "load_converters"]
+           "as_list", "converts", "import_modules", "load_converters"]
 
 Operand: TypeAlias = "Value | Tensor | Sequence[int] | None"
 """An input of a node: a value, an array for a constant, integers for a constant of int64."""
@@ -70,10 +71,15 @@ def load_converters() -> dict[str, Converter]:
     """All converters by name of their operator."""
     from . import converters
 
-    for module in pkgutil.iter_modules(converters.__path__):
-        importlib.import_module(f"{converters.__name__}.{module.name}")
+    import_modules(converters)
     importlib.import_module(f"{converters.__name__}.formula").register_formulas()
     return CONVERTERS
+
+
+def import_modules(package: ModuleType) -> None:
+    """Import the modules of a package, which register converters."""
+    for module in pkgutil.iter_modules(package.__path__):
+        importlib.import_module(f"{package.__name__}.{module.name}")
 
 
 class NotExpressible(MXNetError):

@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from ...base import DType, MXNetError
-from ...graph import Entry, Graph, Node
+from ...graph import Entry, Graph
 from ...ops.op import Spec
 from ...ops.param import Shape
 from ...ops.shape import is_known
@@ -161,10 +161,3 @@ def alternative_shapes(infos: Sequence[tuple[str, TensorInfo]]) -> dict[str, Sha
     """Shapes of the inputs with longer dynamic axes."""
     return {name: tuple(2 * size if axis in info.dynamic else size
                         for axis, size in enumerate(info.shape)) for name, info in infos}
-
-
-def node_infos(graph: Graph, infos: Sequence[TensorInfo], node: Node
-               ) -> tuple[list[TensorInfo], list[TensorInfo]]:
-    """Information about the inputs and the outputs of a node."""
-    return ([infos[eid] for eid in graph.input_eids(node)],
-            [infos[eid] for eid in graph.output_eids(node)])

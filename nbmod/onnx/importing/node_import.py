@@ -12,8 +12,6 @@ converter cannot express it refuses (`node.refuse`); refusals are reported toget
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -30,6 +28,7 @@ from ...ops.param import Shape
 from ...ops.shape import PartialShape, normalize_axis, size_of
 from ...symbol.compose import make_node
 from ...symbol.symbol import Symbol
+from ..exporting.converter import import_modules
 from .errors import RULE_ERRORS, ShapeNeeded
 from .imported_tensor import INT64, MAX_ELEMENTS, Array, DType, ImportedTensor
 from .sample_shapes import infer_samples
@@ -63,8 +62,7 @@ def load_importers() -> Mapping[str, NodeConverter]:
     """All converters by name of their operator."""
     from . import converters
 
-    for module in pkgutil.iter_modules(converters.__path__):
-        importlib.import_module(f"{converters.__name__}.{module.name}")
+    import_modules(converters)
     return IMPORTERS
 
 
