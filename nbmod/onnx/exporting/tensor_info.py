@@ -22,7 +22,7 @@ from ...ops.shape import is_known
 from ...passes.infer import Variable, infer_shape, infer_type, made_shapes
 
 __all__ = ["DynamicAxes", "Origin", "TensorInfo", "axis_groups", "doubled_shapes",
-           "infer_graph_specs", "infer_tensors", "tensor_info"]
+           "infer_graph_specs", "infer_tensors"]
 
 DynamicAxes = Mapping[str, Mapping[int, str | None]]
 """Input -> its dynamic axes, each with its name in the file or None."""
@@ -106,7 +106,7 @@ def infer_tensors(graph: Graph, known: Mapping[str, Spec], dynamic: DynamicAxes,
                 shown = ", ".join(f"axis {axis} of {name}" for name, axis, _ in together)
                 raise MXNetError(f"export_model: {shown} cannot be dynamic, its size is fixed by "
                                  f"the graph: {error}") from None
-    return [tensor_info(spec, [(found[eid] or spec.shape, origin) for found, origin in longer])
+    return [_tensor_info(spec, [(found[eid] or spec.shape, origin) for found, origin in longer])
             for eid, spec in enumerate(specs)]
 
 
@@ -120,7 +120,7 @@ def _check_ranks(graph: Graph, specs: Sequence[Spec], found: Sequence[Shape | No
                                  f"of {specs[eid].shape}")
 
 
-def tensor_info(spec: Spec, longer: Sequence[tuple[Shape, Origin]]) -> TensorInfo:
+def _tensor_info(spec: Spec, longer: Sequence[tuple[Shape, Origin]]) -> TensorInfo:
     """Information about a tensor of known shape and type.
 
     `longer` has, for every group of dynamic axes, the shape of the tensor where they are twice as

@@ -67,7 +67,8 @@ def own_model(model: ModelProto, initializers: Mapping[str, Array]) -> OwnModel 
     accepted = None
     try:
         if len(texts) == 1 and not model.functions and _has_known_operators(texts[0]):
-            accepted = _Comparison(model, initializers, load_json(texts[0])).run()
+            with np.errstate(all="ignore"):  # positions take the place of ranges and scales
+                accepted = _Comparison(model, initializers, load_json(texts[0])).run()
     except Exception as error:  # no metadata may prevent the import of the nodes
         if from_handler(error):
             raise
