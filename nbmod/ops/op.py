@@ -32,7 +32,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeAlias
 
 from ..base import DType, MXNetError
 from ..registry import is_abandoned
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from ..graph import Entry, Node
     from .elementwise.program import Elements
 
-__all__ = ["Op", "Backward", "Spec", "Call", "Mode", "PartialType", "Run", "Types"]
+__all__ = ["Op", "Backward", "Spec", "Call", "Mode", "PartialType", "Run", "Tensor", "Types"]
 
 PartialType: TypeAlias = "DType | None"
 Types = list[PartialType]
@@ -63,6 +63,19 @@ def common_type(types: Iterable[PartialType]) -> PartialType:
         if dtype != known[0]:
             raise MXNetError(f"element types {known[0]} and {dtype} do not agree; insert a Cast")
     return known[0] if known else None
+
+
+class Tensor(Protocol):
+    """A spec, or an array of any device, of which only the shape and the type are read."""
+
+    @property
+    def shape(self) -> Shape: ...
+
+    @property
+    def dtype(self) -> DType: ...
+
+    @property
+    def size(self) -> int: ...
 
 
 class Spec(NamedTuple):

@@ -20,7 +20,7 @@ import numpy as np
 
 from ..jit import inlined, kernel, num_threads, prange
 from ..nn.batch_norm import FusedBatchNorm, inverse_deviation
-from ..op import Call, Run, Spec
+from ..op import Call, Run, Spec, Tensor
 from ..param import Shape
 from ..shape import Shapes
 from ..simd.batch_norm_planes import (
@@ -234,7 +234,7 @@ class BlockedBatchNorm(FusedBatchNorm):
     def layout(self, data: Shape) -> BlockedLayout:
         return BlockedLayout.of(data, self.channels, self.halos[0])
 
-    def _buffers(self, data: Spec | np.ndarray) -> list[Spec]:
+    def _buffers(self, data: Tensor) -> list[Spec]:
         """Sums, parameters per channel in vectors and in arrays."""
         blocks, single = data.shape[1], np.dtype(np.float32)
         return [Spec((data.shape[0], blocks, 2, LANES), DOUBLE),
@@ -246,7 +246,7 @@ class BlockedBatchNorm(FusedBatchNorm):
     def backward_scratch(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
         return self._buffers(ins[1])
 
-    def _geometry(self, x: Spec | np.ndarray) -> tuple[BatchNormGeometry, bool]:
+    def _geometry(self, x: Tensor) -> tuple[BatchNormGeometry, bool]:
         """Sizes and strides of both layouts for the kernels, and whether threads process whole
         blocks."""
         a, threads = self.layout(x.shape), num_threads()

@@ -24,7 +24,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from ..jit import inlined, kernel, num_threads, prange
-from ..op import Call, Run, Spec, all_of
+from ..op import Call, Run, Spec, Tensor, all_of
 from ..param import Shape
 from ..simd.conv_strip import PIXELS
 from ..simd.depthwise_rows import RowStart, RowSteps
@@ -323,7 +323,7 @@ class BlockedChain(BlockedOp):
     def out_shape(self, data: Shape) -> Shape:
         return self.kernels(Spec(data, FLOAT))[-1].y.shape(data[0])
 
-    def kernels(self, data: Spec | np.ndarray) -> list[Kernels]:
+    def kernels(self, data: Tensor) -> list[Kernels]:
         """Kernels of every convolution, for blocked data, an array or a Spec."""
         found, spec = list[Kernels](), Spec(data.shape, FLOAT)
         for link in self.links:

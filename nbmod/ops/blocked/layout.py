@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from ..jit import kernel, prange
-from ..op import Spec
+from ..op import Tensor
 from ..simd.conv_strip import LANES
 
 __all__ = ["LANES", "BlockedLayout", "flat", "image_stride_of", "pad_channels", "zero_halo",
@@ -45,7 +45,7 @@ class BlockedLayout:
         """The layout of a blocked shape."""
         return cls(channels, shape[2] - 2 * halo, shape[3] - 2 * halo, halo, shape[4])
 
-    def with_stride_of(self, array: Spec | np.ndarray | None) -> BlockedLayout:
+    def with_stride_of(self, array: Tensor | None) -> BlockedLayout:
         """The same with the image stride of a blocked array, which may be a slice; a Spec has
         none."""
         return replace(self, stride=image_stride_of(array))
@@ -88,7 +88,7 @@ class BlockedLayout:
         return self.channels % self.lanes
 
 
-def image_stride_of(array: Spec | np.ndarray | None) -> int:
+def image_stride_of(array: Tensor | None) -> int:
     """Image stride of a blocked array if it is a slice, else 0."""
     if not isinstance(array, np.ndarray) or array.flags.c_contiguous:
         return 0

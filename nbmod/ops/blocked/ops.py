@@ -12,7 +12,7 @@ import numpy as np
 
 from ..nn.batch_tiles import divisors_up_to
 from ..nn.sliding_window import sliding_size, span_of
-from ..op import Call, Op, Run, Spec, all_of
+from ..op import Call, Op, Run, Spec, Tensor, all_of
 from ..param import Shape
 from ..regions import RowSlices
 from ..shape import Shapes
@@ -157,7 +157,7 @@ class BlockedConvolution(BlockedOp):
             return ()
         return ("data",) if self.add else ("data", "output")
 
-    def kernels(self, data: Spec | np.ndarray, output: np.ndarray | None = None) -> Kernels:
+    def kernels(self, data: Tensor, output: np.ndarray | None = None) -> Kernels:
         """Kernels for blocked data, an array or a Spec, and the output if its images may be
         strided."""
         slide = self.slide

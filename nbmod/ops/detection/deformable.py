@@ -33,7 +33,7 @@ from ..jit import inlined, kernel, num_threads, prange
 from ..linalg.gemm import max_gemm_workspace, packed_b_spec, prepare_gemm
 from ..nn.convolution import FilterOp, bias_gradient
 from ..nn.sliding_window import Geometry, Window, expect, sliding_size, span_of
-from ..op import Call, Run, Spec, all_of
+from ..op import Call, Run, Spec, Tensor, all_of
 from ..param import Shape
 from ..shape import ShapeMismatch, Shapes, size_of, unify
 from .roi import flat
@@ -348,7 +348,7 @@ class DeformableOp(FilterOp):
         return [expect(name, given, wanted[name], data)
                 for name, given in zip(self.list_inputs(), ins, strict=True)], [out]
 
-    def im2col(self, data: np.ndarray | Spec) -> DeformableIm2col:
+    def im2col(self, data: Tensor) -> DeformableIm2col:
         """For data (N, C, H, W), an array or a Spec."""
         kernel, stride, pad, dilate = self.params
         _, channels, *image = data.shape

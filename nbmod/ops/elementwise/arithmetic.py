@@ -12,7 +12,7 @@ import numpy as np
 
 from ...base import MXNetError
 from ...graph import Entry, Node
-from ..op import Call, Op, PartialType, Run, Spec, Types
+from ..op import Call, Op, PartialType, Run, Spec, Tensor, Types
 from ..shape import ShapeMismatch, Shapes, unify, unify_all
 from .float_op import as_float32
 from .formula_op import FormulaOp, kernels
@@ -24,7 +24,7 @@ __all__ = ["AddN", "Clip", "DivSqrtDim", "HardSigmoid", "Quadratic", "Where", "s
 class _Float32Scalars(FormulaOp):
     """Base of ops whose parameters are float32 whatever the tensors are."""
 
-    def scalar_value(self, name: str, like: np.ndarray | Spec) -> Any:
+    def scalar_value(self, name: str, like: Tensor) -> Any:
         return as_float32(getattr(self, name))
 
 
@@ -75,7 +75,7 @@ class DivSqrtDim(FormulaOp, name="_contrib_div_sqrt_dim"):
     formula: ClassVar = "x / root"
     gradients: ClassVar = {"x": "gy / root"}
 
-    def scalar_value(self, name: str, like: np.ndarray | Spec) -> Any:
+    def scalar_value(self, name: str, like: Tensor) -> Any:
         return math.sqrt(like.shape[-1])
 
     def decompose_backward(self, node: Node) -> list[Entry | None]:

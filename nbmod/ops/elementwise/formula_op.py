@@ -23,7 +23,7 @@ import numpy as np
 
 from ...base import MXNetError
 from ...graph import Entry, Node
-from ..op import _TABLE, Call, Op, PartialType, Run, Spec, Types
+from ..op import _TABLE, Call, Op, PartialType, Run, Spec, Tensor, Types
 from .formula import functions_in, names_in
 from .formula_graph import spell, spellable
 from .program import Assign, Elements, Program, run
@@ -90,11 +90,11 @@ class FormulaOp(Op):
         """Whether the gradient over integers is 0: the remainder's, as in MXNet."""
         return "mod" in functions_in(self.formula)
 
-    def scalar_value(self, name: str, like: np.ndarray | Spec) -> Any:
+    def scalar_value(self, name: str, like: Tensor) -> Any:
         """The value of a parameter in the formula, for arrays such as `like`."""
         return float(getattr(self, name))
 
-    def scalar_values(self, program: Program, like: np.ndarray | Spec) -> list[Any]:
+    def scalar_values(self, program: Program, like: Tensor) -> list[Any]:
         """The values of the scalars of a program of this op."""
         return [self.scalar_value(name, like) for name in program.scalars]
 

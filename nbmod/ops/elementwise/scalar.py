@@ -16,7 +16,7 @@ import numpy as np
 
 from ...base import DType, MXNetError
 from ...graph import Entry, Node
-from ..op import Spec, Types
+from ..op import Tensor, Types
 from ..rules import to_type
 from .formula import rename
 from .formula_op import FormulaOp, backward_program, define, forward_program
@@ -47,7 +47,7 @@ class Scalar(FormulaOp):
                              f"{data}; insert a Cast")
         return [data], [wanted]
 
-    def scalar_value(self, name: str, like: np.ndarray | Spec) -> Any:
+    def scalar_value(self, name: str, like: Tensor) -> Any:
         if like.dtype.kind == "f":
             return self.scalar
         return _to_integer(self.scalar, like.dtype)
@@ -102,7 +102,7 @@ class SmoothL1(Scalar, name="smooth_l1"):
     gradients: ClassVar = {"x": "where(x > 1 / (scalar * scalar), gy, "
                                 "where(x < -1 / (scalar * scalar), -gy, scalar * scalar * x * gy))"}
 
-    def scalar_value(self, name: str, like: np.ndarray | Spec) -> Any:
+    def scalar_value(self, name: str, like: Tensor) -> Any:
         return self.scalar
 
 

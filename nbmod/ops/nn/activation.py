@@ -17,7 +17,7 @@ from ..elementwise import unary_binary  # noqa: F401  (fills the table with relu
 from ..elementwise.float_op import as_float32, require_float
 from ..elementwise.formula_op import FormulaOp
 from ..elementwise.program import prune
-from ..op import _TABLE, Call, Run, Spec, all_of
+from ..op import _TABLE, Call, Run, Tensor, all_of
 from ..param import Shape
 from ..random.rng import generator
 from ..shape import PartialShape, ShapeMismatch, require_rank, unify
@@ -37,7 +37,7 @@ class _Chosen(FormulaOp):
     needs = property(lambda self: self.choice().needs)
     inplace_backward = property(lambda self: self.choice().inplace_backward)
 
-    def scalar_value(self, name: str, like: Spec | np.ndarray) -> float:
+    def scalar_value(self, name: str, like: Tensor) -> float:
         return as_float32(getattr(self, name))
 
     def infer_type(self, ins, outs):

@@ -26,7 +26,7 @@ from ..linalg.dot import (
     prepare_multiply,
     prepare_multiply_gradients,
 )
-from ..op import Op, Spec, all_of
+from ..op import Op, Tensor, all_of
 from ..param import Shape
 from ..shape import PartialShape, ShapeMismatch, unify
 
@@ -83,7 +83,7 @@ class Attention(Op):
         return None if attention is None else attention.reshape(-1, self.heads,
                                                                 *attention.shape[1:])
 
-    def width(self, tensors: Sequence[Spec | np.ndarray]) -> int:
+    def width(self, tensors: Sequence[Tensor]) -> int:
         """E, from the inputs."""
         return tensors[self.interleaved].shape[-1] // (self.heads * self.parts)
 
@@ -95,11 +95,11 @@ class Attention(Op):
         """The output or its gradient, as matrices."""
         raise NotImplementedError
 
-    def sizes(self, tensors: Sequence[Spec | np.ndarray], output: Spec | np.ndarray) -> Sizes:
+    def sizes(self, tensors: Sequence[Tensor], output: Tensor) -> Sizes:
         """Sizes of the product."""
         raise NotImplementedError
 
-    def scale(self, tensors: Sequence[Spec | np.ndarray]) -> float:
+    def scale(self, tensors: Sequence[Tensor]) -> float:
         """Factor of the product."""
         return 1.0
 

@@ -13,7 +13,7 @@ import math
 import numpy as np
 
 from ..jit import inlined, kernel, prange
-from ..op import Spec
+from ..op import Spec, Tensor
 from ..param import Shape
 
 __all__ = ["BLOCK", "add_scaled", "blocks_of", "blocks_pay", "from_blocks", "into_blocks", "put_in",
@@ -84,7 +84,7 @@ def put_in(values, rows):
             rows[k, c] = values[c, k] if c < values.shape[0] else 0
 
 
-def blocks_of(data: Spec | np.ndarray) -> Spec:
+def blocks_of(data: Tensor) -> Spec:
     """The blocked form of data (N, C, ...), an array or a Spec."""
     batch, channels, *image = data.shape
     return Spec((batch, -(-channels // BLOCK), math.prod(image), BLOCK), data.dtype)

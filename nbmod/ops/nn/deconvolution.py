@@ -11,9 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
-from ..op import Spec
+from ..op import Tensor
 from ..param import Shape
 from ..shape import ShapeMismatch, Shapes
 from .convolution import FilterOp, LayoutName, Tune
@@ -87,7 +85,7 @@ class Deconvolution(FilterOp, name="Deconvolution"):
         weight = axes.join(channels, self.num_filter // self.num_group, self.params[0])
         return self.expect_parameters(ins, weight), [out]
 
-    def geometry(self, data: Spec | np.ndarray) -> Geometry:
+    def geometry(self, data: Tensor) -> Geometry:
         kernel, stride, _, dilate = self.params
         batch, channels, *image = data.shape
         out, pad = self.out_and_pad(image)

@@ -20,7 +20,7 @@ from ..elementwise.formula import evaluate
 from ..elementwise.kernel_cache import prepare
 from ..elementwise.program import Assign, Program, run
 from ..jit import kernel, prange
-from ..op import Call, Op, Run, Spec, all_of
+from ..op import Call, Op, Run, Tensor, all_of
 from ..rules import fill_zero
 from ..shape import PartialShape, ShapeMismatch, is_known, require_rank, size_of, unify
 from .softmax_kernels import PARALLEL_FROM, ROWS_FROM, AxisView
@@ -219,7 +219,7 @@ class SoftmaxOutput(_Loss, name="SoftmaxOutput", aliases=("Softmax",)):
         batch, space = data[0], data[2:]
         return [(batch, size_of(space)), (batch, *space), (batch, 1, *space), data]
 
-    def axis_view(self, data: Spec | np.ndarray) -> AxisView:
+    def axis_view(self, data: Tensor) -> AxisView:
         if self.multi_output:
             return AxisView.along(data.shape, 1)
         if self.preserve_shape:
@@ -349,8 +349,8 @@ class _Regression(Op):
             return partial(self.backward, ins, outs, call)
         return self._gradient(prepare, ins, outs, call)
 
-    def _gradient(self, execute: Callable[..., Any], ins: Sequence[np.ndarray],
-                  outs: Sequence[np.ndarray | None], call: Call) -> Any:
+    def _gradient(self, execute: Callable[..., Any], ins: Sequence[Any], outs: Sequence[Any],
+                  call: Call) -> Any:
         output, label = ins
         if outs[0] is None:
             return None

@@ -18,7 +18,7 @@ from ..elementwise.float_op import FloatOp
 from ..elementwise.formula_op import kernels
 from ..elementwise.program import Assign, Program
 from ..jit import kernel, prange
-from ..op import Call, Run, Spec, all_of
+from ..op import Call, Run, Spec, Tensor, all_of
 from ..param import Shape
 from ..shape import ShapeMismatch, Shapes, unify
 from ..simd.raw_arrays import STEP, stack_buffer
@@ -183,7 +183,7 @@ class Pooling(PoolingParameters, SpatialOp, name="Pooling"):
     def backward_scratch(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
         return self._buffers(outs[0], True)
 
-    def _buffers(self, data: Spec | np.ndarray, backward: bool) -> list[Spec]:
+    def _buffers(self, data: Tensor, backward: bool) -> list[Spec]:
         """Workspace of one direction; none to reduce whole planes."""
         planes, window, dtype = self.squeezed(data)
         if self.is_whole(window):
@@ -192,7 +192,7 @@ class Pooling(PoolingParameters, SpatialOp, name="Pooling"):
             return [pooling_interleaved.workspace(window, dtype)]
         return [pooling_kernels.workspace(WindowPlanes(window), dtype, self.mode, backward)]
 
-    def squeezed(self, data: Spec | np.ndarray) -> tuple[int, Window, Any]:
+    def squeezed(self, data: Tensor) -> tuple[int, Window, Any]:
         """Number of planes of data (N, C, ...), the window over one of them with the fewest axes,
         and the type.  Leading axes with pixelwise windows count as planes."""
         window, planes = self.window(data.shape[2:]), data.shape[0] * data.shape[1]

@@ -11,7 +11,7 @@ import numpy as np
 from ...base import MXNetError
 from ..elementwise.float_op import FloatOp, require_float
 from ..elementwise.formula_graph import apply
-from ..op import Run, Spec, all_of
+from ..op import Run, Tensor, all_of
 from ..rules import fill_zero
 from ..shape import ShapeMismatch, normalize_axis, require_rank, unify
 from .softmax_kernels import NO_LENGTH, AxisView
@@ -34,11 +34,11 @@ class _AlongAxis(FloatOp):
         """Factor applied to data first."""
         return 1.0
 
-    def axis_view(self, tensor: Spec | np.ndarray) -> AxisView:
+    def axis_view(self, tensor: Tensor) -> AxisView:
         """The view of data or output along the axis."""
         raise NotImplementedError
 
-    def backward_axis_view(self, tensor: Spec | np.ndarray) -> AxisView:
+    def backward_axis_view(self, tensor: Tensor) -> AxisView:
         """The same for the backward pass."""
         return self.axis_view(tensor)
 

@@ -17,7 +17,7 @@ from ...graph import Graph
 from ..nn.activation import LeakyReLU
 from ..nn.convolution import Convolution, convolve, fastest
 from ..nn.fully_connected import FullyConnected
-from ..op import Call, Run, Spec, all_of
+from ..op import Call, Run, Spec, Tensor, all_of
 from ..quantization.integer_sums import ExactConvolution
 from ..quantization.ranges import (
     FLOAT,
@@ -93,7 +93,7 @@ class FusedConvolution(FusedOp, name="_sg_mkldnn_conv"):
     def finish(self) -> Finish:
         return Finish(self.chain.before, self.chain.after)
 
-    def exact(self, data: Spec | np.ndarray) -> ExactConvolution:
+    def exact(self, data: Tensor) -> ExactConvolution:
         largest = 128 * (128 if data.dtype == INT8 else 255)
         return ExactConvolution(self.conv, tuple(data.shape), largest)
 

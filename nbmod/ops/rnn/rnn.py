@@ -16,9 +16,9 @@ import numpy as np
 from ...base import MXNetError
 from ..elementwise.float_op import FloatOp, accumulator
 from ..nn.sliding_window import expect
-from ..op import Run, Spec, all_of
+from ..op import Run, Tensor, all_of
 from ..shape import PartialShape, ShapeMismatch, is_known, unify
-from .rnn_plan import RnnPlan, Vector
+from .rnn_plan import RnnPlan
 from .rnn_steps import Arrays, backward_steps, forward_steps
 from .rnn_weights import RnnLayout
 
@@ -152,10 +152,10 @@ class RNN(FloatOp, name="RNN"):
 
     # -- execution ------------------------------------------------------------------------------
 
-    def _plan(self, data: Spec | np.ndarray) -> RnnPlan:
+    def _plan(self, data: Tensor) -> RnnPlan:
         return RnnPlan(self.layout, tuple(data.shape), accumulator(data.dtype), self.p > 0)
 
-    def _arrays(self, plan: RnnPlan, tensors: Sequence[Vector | None]) -> Arrays:
+    def _arrays(self, plan: RnnPlan, tensors: Sequence[Any]) -> Arrays:
         """Inputs or gradients by name; in `Arrays` sequence_length is `lengths`."""
         named = dict(zip(self.list_inputs(), tensors, strict=True))
         lengths, vector = named.pop("sequence_length", None), named.pop("parameters")

@@ -169,7 +169,7 @@ class RnnPlan:
         shapes = self._store_shapes(self.layout.num_layers == 1, False)
         return sum(_aligned(size_of(shape)) for shape in (*shapes, shapes.y))
 
-    def kept_stores(self, workspace: Vector, output: np.ndarray) -> list[LayerResults]:
+    def kept_stores(self, workspace: Vector, output: Any) -> list[LayerResults]:
         """The stores in a workspace; `output` is the last layer's y."""
         take, stores = _allocator(workspace), []
         for layer in range(self.layout.num_layers):
@@ -179,7 +179,7 @@ class RnnPlan:
             stores.append(store._replace(y=y, x=store.x if store.x.size else y))
         return stores
 
-    def shared_stores(self, scratch: Vector, output: np.ndarray) -> list[LayerResults]:
+    def shared_stores(self, scratch: Vector, output: Any) -> list[LayerResults]:
         """Stores for a forward pass without gradients."""
         take, layers = _allocator(scratch), self.layout.num_layers
         shapes = self._store_shapes(layers == 1, False)

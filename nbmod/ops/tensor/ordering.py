@@ -23,7 +23,7 @@ import numpy as np
 from ..elementwise.float16 import FLOAT16
 from ..elementwise.kernel_cache import COMPILED_FROM
 from ..jit import inlined, kernel, num_threads, prange
-from ..op import Call, Op, Run, Spec, Types, all_of
+from ..op import Call, Op, Run, Spec, Tensor, Types, all_of
 from ..param import Shape
 from ..rules import common_type
 from ..shape import ShapeMismatch, Shapes, normalize_axis, unify
@@ -182,7 +182,7 @@ def _raw(array: np.ndarray) -> Any:
     return array.view(f"i{array.dtype.itemsize}")
 
 
-def _compiles(data: np.ndarray | Spec, length: int) -> bool:
+def _compiles(data: Tensor, length: int) -> bool:
     """Whether kernels sort rows of this length, or NumPy; keys have 32 bits for the position."""
     return data.size >= COMPILED_FROM and data.dtype.itemsize <= 4 and length <= 1 << 32
 

@@ -28,7 +28,7 @@ from ..elementwise.float_op import accumulator as computed_in
 from ..elementwise.formula_op import backward_program, kernels
 from ..elementwise.program import Elements, Program, run
 from ..elementwise.reduction_programs import fold, sum_elements
-from ..op import Op, Run, Spec, all_of
+from ..op import Op, Run, Spec, Tensor, all_of
 from ..param import Shape
 from ..rules import data_type, to_type
 from ..shape import ShapeMismatch, normalize_axes, size_of
@@ -166,12 +166,12 @@ class Reduction(Op):
     def _slope(self) -> Program:
         return backward_program(self.name, (self.slope,), ("x",))
 
-    def _needed(self, x: np.ndarray | Spec) -> tuple[Shape, Shape, Shape]:
+    def _needed(self, x: Tensor) -> tuple[Shape, Shape, Shape]:
         """The shapes in which the program gets gy, x and y."""
         kept = reduced_shape(x.shape, self.axes(len(x.shape)), True)
         return kept, x.shape, kept
 
-    def _scalars(self, x: np.ndarray | Spec, shapes: Sequence[Shape]) -> list[float]:
+    def _scalars(self, x: Tensor, shapes: Sequence[Shape]) -> list[float]:
         return [float(x.size // max(size_of(shapes[0]), 1))] * len(self._slope.scalars)
 
 
