@@ -11,7 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from nbmod.config import CONFIG
+from nbmod.core.config import CONFIG
 from tests.environments import Environment
 from tests.oracle import setup
 

@@ -22,7 +22,7 @@ import numpy as np
 
 import nbmod as mx
 from nbmod.cli.bench import bound, step_seconds
-from nbmod.config import CONFIG
+from nbmod.core.config import CONFIG
 from nbmod.execution.cost_model import costs_of
 from nbmod.ops.simd.roofline import measure_roofline as ceilings
 

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
-from nbmod.config import CONFIG
+from nbmod.core.config import CONFIG
 from nbmod.kvstore.distributed.bucket import BucketKey, buckets_of
 from nbmod.kvstore.distributed.overlap import BUCKET_BYTES, FIRST_BUCKET_BYTES
 from nbmod.kvstore.distributed.row_ranges import OwnerChoice, elements_by_rank

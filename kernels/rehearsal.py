@@ -19,7 +19,7 @@ import numpy as np
 import nbmod as mx
 from bench.workloads import SUITES, Shape, Workload
 from nbmod.cli.warmup import _common, warm
-from nbmod.config import exact
+from nbmod.core.config import exact
 from nbmod.execution.compile_ahead import recorded
 from nbmod.ops.jit import Kernel, dry_run, set_num_threads
 

@@ -8,13 +8,12 @@ import typing as _typing
 from importlib import import_module as _import_module
 from importlib.util import find_spec as _find_spec
 
-from .interrupts import deferred as _deferred
+from .core.interrupts import deferred as _deferred
 
 with _deferred():   # an import that is interrupted cannot be repeated
     import numpy as _numpy  # noqa: F401
 
 from .base import MXNetError
-from .config import CONFIG as _CONFIG
 from .context import (
     Context,
     cpu,
@@ -24,7 +23,8 @@ from .context import (
     gpu_memory_info,
     num_gpus,
 )
-from .short_tracebacks import install as _install_short_tracebacks
+from .core.config import CONFIG as _CONFIG
+from .core.short_tracebacks import install as _install_short_tracebacks
 
 if _typing.TYPE_CHECKING:
     if not (__debug__ or _typing.TYPE_CHECKING):  # jedi alone reads this: names without submodules

@@ -21,7 +21,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
-    from .c_interface import *  # noqa: F403
+    from .compat.c_interface import *  # noqa: F403
 
 __all__ = ["AbstractError", "ArgumentError", "ArgumentTypeError", "CheckError", "MXNetError",
            "NoSuchFile", "NoSuchKey", "NotFinite", "NotImplementedForSymbol", "OutOfMemory",

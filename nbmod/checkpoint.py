@@ -13,12 +13,12 @@ from collections.abc import Mapping
 
 from . import ndarray as nd
 from . import symbol as sym
-from .atomic import finish_sets
 from .base import MXNetError
 from .context import cpu
+from .core.atomic import finish_sets
+from .core.integrity import saving_together, verify_checkpoint
+from .core.model_archive import ModelArchive, archive_at
 from .graph import Graph
-from .integrity import saving_together, verify_checkpoint
-from .model_archive import ModelArchive, archive_at
 from .ndarray import NDArray
 from .symbol import Symbol
 from .symbol.json_reader import read_graph

@@ -10,7 +10,7 @@ import threading
 from typing import ClassVar
 
 from .base import ArgumentTypeError, MXNetError, warn_user
-from .config import CONFIG
+from .core.config import CONFIG
 
 __all__ = ["Context", "cpu", "cpu_pinned", "cpu_shared", "gpu", "num_gpus", "current_context",
            "gpu_memory_info"]

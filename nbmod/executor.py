@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, ClassVar
 from weakref import WeakValueDictionary
 
 from .base import ArgumentError, MXNetError
-from .collector import without_collector
-from .config import CONFIG, is_exact
 from .context import Context
+from .core.collector import without_collector
+from .core.config import CONFIG, is_exact
+from .core.reprs import safe_repr, shaped
 from .execution.bind import BindArguments, reshape
 from .execution.call_arguments import copy_parameters, load_arguments
 from .execution.compile_ahead import announce
@@ -37,7 +38,6 @@ from .execution.steps import (
 from .ndarray import NDArray
 from .ops.jit import lacks_compiler
 from .passes.infer import lacks_elements
-from .reprs import safe_repr, shaped
 
 if TYPE_CHECKING:
     from os import PathLike

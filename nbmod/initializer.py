@@ -29,7 +29,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from . import random, registry
+from . import random
 from .base import (
     ArgumentError,
     ArgumentTypeError,
@@ -40,6 +40,7 @@ from .base import (
     checks_numbers,
     wrong_type,
 )
+from .core import registry
 from .ndarray import NDArray, load, zeros
 from .ops.rnn.rnn_weights import GATES, RnnLayout
 

@@ -1,6 +1,6 @@
 """`mxnet.library`: operators and passes of C++ libraries, which nbmod has not."""
 
-from .refusal import refuse_names
+from .core.refusal import refuse_names
 
 __getattr__ = refuse_names(__name__, (
     "nbmod has no operators and passes of C++ libraries; mx.register_op registers operators "

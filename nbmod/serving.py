@@ -21,10 +21,11 @@ from . import symbol as sym
 from .base import ArgumentError, ArgumentTypeError, MXNetError, did_you_mean
 from .checkpoint import declare_shapes, epochs_of, load_archive, load_checkpoint, split_params
 from .context import Context, cpu
+from .core.model_archive import archive_at, beside
+from .core.reprs import listed, safe_repr
+from .diagram.visualization import HIDDEN
 from .executor import Executor
-from .model_archive import archive_at, beside
 from .ndarray import NDArray
-from .reprs import listed, safe_repr
 from .symbol import Symbol
 from .symbol.compose import copy_graph
 from .symbol.inference_symbol import (
@@ -34,7 +35,6 @@ from .symbol.inference_symbol import (
     labels_of,
     likely_shape,
 )
-from .visualization import HIDDEN
 
 __all__ = ["Predictor", "bind_for_inference"]
 

@@ -20,9 +20,9 @@ from hypothesis import strategies as st
 
 import nbmod as mx
 from nbmod import archive_members
-from nbmod.archive_members import MEMBERS, is_archive, read_members
 from nbmod.base import MXNetError
 from nbmod.cli import main as cli
+from nbmod.core.archive_members import MEMBERS, is_archive, read_members
 from tests.made_archives import tar, zipped
 
 FILES = {"a/one.txt": b"one", "two": b"2" * 600, "empty": b""}

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import nbmod as mx
-from nbmod.archive_members import read_members
 from nbmod.cli import main as cli
 from nbmod.cli.origins import _KNOWN
+from nbmod.core.archive_members import read_members
 from nbmod.imgproc import codecs
 from tests.made_archives import MAKERS, picture
 

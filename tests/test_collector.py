@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 
 import nbmod as mx
-from nbmod.collector import without_collector
+from nbmod.core.collector import without_collector
 
 
 def test_it_is_as_before_after_a_block():

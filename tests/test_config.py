@@ -11,7 +11,7 @@ import pytest
 
 from nbmod import config
 from nbmod.base import ArgumentError
-from nbmod.config import Config
+from nbmod.core.config import Config
 from nbmod.ops.build import levels
 from nbmod.passes import switches
 

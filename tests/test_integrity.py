@@ -10,7 +10,7 @@ import pytest
 
 import nbmod as mx
 from nbmod.base import MXNetError
-from nbmod.integrity import verify_checkpoint
+from nbmod.core.integrity import verify_checkpoint
 from tests.programs import resume_runs
 
 

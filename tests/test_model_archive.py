@@ -10,7 +10,7 @@ import pytest
 
 import nbmod as mx
 from nbmod.base import MXNetError
-from nbmod.model_archive import archive_at, beside, read_labels
+from nbmod.core.model_archive import archive_at, beside, read_labels
 from tests import made_archives as made
 from tests.made_archives import checkpoint, classifier, linear, tar, zipped
 

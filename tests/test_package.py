@@ -66,7 +66,7 @@ for name in ("HOME", "NBMOD_CACHE_DIR", "XDG_CACHE_HOME", "MXNET_HOME"):
 def unknown(user):
     raise KeyError(user)
 pwd.getpwuid = unknown
-from nbmod.config import CONFIG
+from nbmod.core.config import CONFIG
 assert str(CONFIG.cache_dir).endswith(f"nbmod-{os.getuid()}/.cache/nbmod"), CONFIG.cache_dir
 assert str(CONFIG.home).endswith(f"nbmod-{os.getuid()}/.mxnet"), CONFIG.home
 """)
@@ -105,8 +105,8 @@ def test_unknown_names(place):
 
 def test_import_loads_the_ground_floor_only():
     loaded = run("import sys, nbmod; print(*[m for m in sys.modules if m.startswith('nbmod')])")
-    assert set(loaded.split()) == {"nbmod", "nbmod.base", "nbmod.config", "nbmod.context",
-                                   "nbmod.fork", "nbmod.interrupts", "nbmod.short_tracebacks"}
+    assert set(loaded.split()) == {"nbmod", "nbmod.base", "nbmod.core.config", "nbmod.context",
+                                   "nbmod.core.fork", "nbmod.core.interrupts", "nbmod.core.short_tracebacks"}
 
 
 def test_arrays_need_no_compiler_and_no_file_format():
@@ -114,4 +114,4 @@ def test_arrays_need_no_compiler_and_no_file_format():
         "import sys, nbmod as mx; x = mx.nd.ones((2, 3)); (x * 2 + x[0]).sum(axis=1).asnumpy(); "
         "x[:, 1] = x[:, 0].exp(); mx.nd.dot(x, x.T); print(*sys.modules)"
     )
-    assert not set(loaded.split()) & {"numba", "llvmlite", "nbmod.serialization", "nbmod.symbol"}
+    assert not set(loaded.split()) & {"numba", "llvmlite", "nbmod.core.serialization", "nbmod.symbol"}

@@ -18,7 +18,7 @@ import nbmod as mx
 from nbmod import screen
 from nbmod.callback import epoch_bars
 from nbmod.cli import counter
-from nbmod.config import CONFIG
+from nbmod.core.config import CONFIG
 from tests.callback import runs
 from tests.terminals import PseudoTerminal, Terminal
 from tests.terminals import screen as shown

@@ -15,16 +15,16 @@ from hypothesis.extra import numpy as hnp
 
 import nbmod as mx
 from nbmod import serialization
-from nbmod.atomic import atomic_write
 from nbmod.base import DTYPE_FLAGS, MXNetError
-from nbmod.ops.device import ALIGNMENT
-from nbmod.ops.sparse.formats import CSR, RowSparse
-from nbmod.serialization import (
+from nbmod.core.atomic import atomic_write
+from nbmod.core.serialization import (
     array_from_record,
     read_arrays,
     record_bytes,
     write_arrays,
 )
+from nbmod.ops.device import ALIGNMENT
+from nbmod.ops.sparse.formats import CSR, RowSparse
 from tests.programs.real_graphs import FOLDER
 
 CONTEXT = struct.pack("<ii", 1, 0)

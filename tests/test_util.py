@@ -10,7 +10,7 @@ import pytest
 
 import nbmod as mx
 from nbmod.base import MXNetError
-from nbmod.config import CONFIG
+from nbmod.core.config import CONFIG
 from tests.programs import np_shapes
 
 

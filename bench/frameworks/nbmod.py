@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import nbmod as mx
-from nbmod.config import CONFIG
+from nbmod.core.config import CONFIG
 
 from .network import Built, Network
 from .symbolic import bind

@@ -9,16 +9,16 @@ from contextlib import AbstractContextManager, suppress
 from typing import TYPE_CHECKING, Any, TextIO
 
 from ..base import _as_list
-from ..config import is_terminal
+from ..core.config import is_terminal
+from ..core.screen import LiveLine, closed_lines, duration, is_watched, tells
 from ..io import NDArrayIter, PrefetchingIter, ResizeIter
 from ..io.sampler import SampledIter
 from ..metric.eval_metric import as_text, numbers
-from ..screen import LiveLine, closed_lines, duration, is_watched, tells
 from .mxnet_callbacks import ProgressBar
 from .nan_guard import warn_not_finite
 
 if TYPE_CHECKING:
-    from ..log import Logger
+    from ..core.log import Logger
     from ..module.arguments import Callback
     from ..module.base_module import BatchEndParam
 

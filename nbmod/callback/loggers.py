@@ -10,8 +10,8 @@ import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from ..atomic import named_errors
 from ..base import MXNetError, checks_numbers
+from ..core.atomic import named_errors
 from ..metric.eval_metric import as_number, distinct
 from .watchers import epoch_values
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from .. import metric as _metric
 from ..base import ArgumentError, MXNetError
-from ..figures import save_figure
+from ..core.figures import save_figure
 from ..metric.eval_metric import as_number
 from .watchers import copied_params
 

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, TextIO
 
 from ..base import ArgumentError, checks_numbers, wrong_type
 from ..checkpoint import save_checkpoint
-from ..config import is_terminal
+from ..core.config import is_terminal
+from ..core.screen import LiveLine
 from ..metric.eval_metric import as_text
-from ..screen import LiveLine
 from .nan_guard import warn_not_finite
 
 if TYPE_CHECKING:
-    from ..model import BatchEndParam
+    from ..compat.model import BatchEndParam
     from ..module import Module
     from ..ndarray import NDArray
     from ..symbol import Symbol

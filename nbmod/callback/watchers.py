@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ..base import ArgumentError, StopTraining, checks_numbers, did_you_mean
-from ..integrity import KINDS
+from ..core.integrity import KINDS
 from ..metric.eval_metric import numbers
 
 if TYPE_CHECKING:

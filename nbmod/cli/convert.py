@@ -14,8 +14,8 @@ import os
 import sys
 import warnings
 
-from ..atomic import atomic_write, require_other_files, require_writable
 from ..base import MXNetError
+from ..core.atomic import atomic_write, require_other_files, require_writable
 from .bench import add_shape_option
 from .imports import add_import_option, import_modules
 
@@ -46,7 +46,7 @@ def run(options: argparse.Namespace) -> int:
     """Convert, and print what was written; what is lost is told on stderr."""
     from ..convert import OnnxOptions, write_model
     from ..convert.model_formats import find_parts, target_files
-    from ..model_archive import archive_name
+    from ..core.model_archive import archive_name
     from .origins import describe
 
     import_modules(options)

@@ -6,8 +6,8 @@ import sys
 import time
 from typing import TextIO
 
-from ..config import is_terminal
-from ..screen import LiveLine
+from ..core.config import is_terminal
+from ..core.screen import LiveLine
 
 __all__ = ["ProgressCounter"]
 

@@ -13,13 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from .. import context, history, initializer, io, metric, module, random
+from .. import context, initializer, io, metric, module, random
 from .. import symbol as sym
-from ..atomic import named_errors, require_writable
 from ..base import MXNetError
+from ..callback import history
 from ..callback.epoch_bars import epoch_text
+from ..core.atomic import named_errors, require_writable
+from ..core.screen import is_watched
 from ..ops.jit import has_compiler
-from ..screen import is_watched
 
 __all__ = ["demo", "lenet", "load_digits"]
 

@@ -226,7 +226,7 @@ def _processor() -> list[tuple[str, str]]:
 
 
 def _cache() -> list[tuple[str, str]]:
-    from ..config import CONFIG
+    from ..core.config import CONFIG
     from ..ops.build import shipped
     from ..ops.build.store import cache_folder, is_enabled, keeps_code, kept_bytes, kept_files
 

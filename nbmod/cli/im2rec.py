@@ -27,7 +27,8 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from ..atomic import (
+from ..base import MXNetError
+from ..core.atomic import (
     adopt,
     atomic_write,
     named_errors,
@@ -36,9 +37,8 @@ from ..atomic import (
     require_other_files,
     require_writable,
 )
-from ..base import MXNetError
+from ..core.locks import try_lock
 from ..imgproc.codecs import decode, encode
-from ..locks import try_lock
 from ..recordio import IRHeader, pack
 from ..recordio.frames import frames
 from ..recordio.lists import ListEntry, read_list, write_list

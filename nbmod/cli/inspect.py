@@ -65,8 +65,8 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _print_layers(options: argparse.Namespace) -> None:
+    from ..diagram.visualization import print_summary
     from ..symbol.inference_symbol import predicting
-    from ..visualization import print_summary
     from .origins import describe
 
     found = describe(options.files, options.epoch, dict(options.shape))

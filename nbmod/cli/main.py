@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from .. import __version__
 from ..base import MXNetError
-from ..config import is_terminal
+from ..core.config import is_terminal
 from . import bench, convert, doctor, im2rec, inspect, launch, predict, rec, rec2idx, run, warmup
 from .imports import import_hint
 

@@ -25,15 +25,15 @@ from ..convert.model_formats import (
     read_content,
     suffix_of,
 )
+from ..core.model_archive import Metadata, ModelArchive, beside
+from ..diagram.visualization import HIDDEN
 from ..graph import Graph
-from ..model_archive import Metadata, ModelArchive, beside
 from ..ndarray import NDArray, load
 from ..safetensors.model_file import SYMBOL, as_ndarrays, split_by_symbol
 from ..safetensors.tensor_file import read_metadata, read_tensors
 from ..symbol import Symbol
 from ..symbol.inference_symbol import labels_of, predicting
 from ..symbol.json_reader import read_graph
-from ..visualization import HIDDEN
 from .origins import Origin, next_commands, recognize
 
 __all__ = ["model_report", "not_finite", "statistics"]
@@ -152,7 +152,7 @@ def _tell_file(report: Report, path: str) -> None:
 
 def _tell_checksums(report: Report, path: str, epoch: int | None) -> None:
     """Compare the files of a checkpoint with its checksums, if it has some."""
-    from ..integrity import verify_checkpoint
+    from ..core.integrity import verify_checkpoint
 
     names = [file["name"] for file in report["files"] if file["format"] == ".params"]
     match = re.fullmatch(r"(.+)-(\d{4,})\.params", names[0]) if names else None

@@ -19,8 +19,8 @@ from ..convert.model_formats import (
     read_archive,
     read_model,
 )
+from ..core.model_archive import Metadata, beside
 from ..graph import Graph
-from ..model_archive import Metadata, beside
 
 __all__ = ["Origin", "DescribedModel", "Pixels", "describe", "next_commands", "recognize"]
 

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ..atomic import atomic_write, require_other_files, require_writable
 from ..base import Array, MXNetError
+from ..core.atomic import atomic_write, require_other_files, require_writable
 from .bench import add_shape_option
 from .imports import add_import_option, import_modules
 
@@ -151,7 +151,7 @@ def _stem(path: str) -> str:
 
 
 def _labels(path: str | None) -> list[str]:
-    from ..model_archive import read_labels
+    from ..core.model_archive import read_labels
 
     return [] if path is None else read_labels(path)
 

@@ -22,9 +22,9 @@ from typing import Any
 
 import numpy as np
 
-from ..atomic import atomic_write, replacing_together, require_other_files
 from ..base import MXNetError
-from ..foreign import refuse_suffix
+from ..core.atomic import atomic_write, replacing_together, require_other_files
+from ..core.foreign import refuse_suffix
 from ..imgproc.codecs import decode, encode
 from ..recordio import DamagedRecord, MXRecordIO, unpack
 from ..recordio.frames import frames

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import os
 
-from ..atomic import atomic_write, require_other_files
-from ..foreign import refuse_suffix
+from ..core.atomic import atomic_write, require_other_files
+from ..core.foreign import refuse_suffix
 from ..recordio import MXRecordIO, unpack
 
 __all__ = ["HELP", "arguments", "index_of", "make_index", "run"]

@@ -18,8 +18,8 @@ from importlib.util import find_spec
 from types import CodeType, ModuleType, TracebackType
 
 from ..base import MXNetError
-from ..compat import as_mxnet, explain_errors, restore_old_names
-from ..config import CONFIG
+from ..compat.mxnet_name import as_mxnet, explain_errors, restore_old_names
+from ..core.config import CONFIG
 from ..startup import set_up_children
 
 __all__ = ["HELP", "NoProgram", "arguments", "run", "run_script"]

@@ -6,10 +6,10 @@ import argparse
 import time
 from typing import Any
 
-from ..atomic import require_other_files, require_writable
 from ..base import MXNetError
-from ..config import numpy_first, tuning
-from ..foreign import refuse_suffix
+from ..core.atomic import require_other_files, require_writable
+from ..core.config import numpy_first, tuning
+from ..core.foreign import refuse_suffix
 from .bench import add_shape_option
 from .imports import add_import_option, import_modules
 

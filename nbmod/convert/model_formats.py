@@ -6,7 +6,7 @@
     *.safetensors   parameters, and the network if there is one (`nbmod.safetensors`)
     *.onnx          network and parameters (`nbmod.onnx`)
     *.npz           parameters
-    *.tar.gz, ...   an archive with a checkpoint (`nbmod.model_archive`)
+    *.tar.gz, ...   an archive with a checkpoint (`nbmod.core.model_archive`)
 
 Two files may be one model: one with the network, the other with the parameters.
 """
@@ -24,7 +24,6 @@ import numpy as np
 
 from .. import ndarray as nd
 from .. import symbol as sym
-from ..atomic import atomic_write
 from ..base import ArgumentError, Array, Forwarded, MXNetError, warn_user
 from ..checkpoint import (
     epochs_of,
@@ -33,9 +32,10 @@ from ..checkpoint import (
     read_archived,
     save_checkpoint,
 )
-from ..compressed import most_unpacked, refusing, require_plausible
-from ..foreign import HEAD_SIZE, SUFFIXES, foreign_format
-from ..model_archive import ModelArchive, archive_at
+from ..core.atomic import atomic_write
+from ..core.compressed import most_unpacked, refusing, require_plausible
+from ..core.foreign import HEAD_SIZE, SUFFIXES, foreign_format
+from ..core.model_archive import ModelArchive, archive_at
 from ..ndarray import NDArray
 from ..safetensors import model_file, tensor_file
 from ..symbol import Symbol

@@ -10,9 +10,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ..atomic import atomic_write
 from ..base import MXNetError
-from ..figures import save_figure
+from ..core.atomic import atomic_write
+from ..core.figures import save_figure
 from .layered import Point
 from .picture import BOLD, FONTS, LIGHT, ROUND, SIZES, Line, Picture, curve, svg
 

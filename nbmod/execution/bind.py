@@ -14,6 +14,7 @@ import numpy as np
 
 from ..base import ArgumentError, MXNetError, OutOfMemory, did_you_mean
 from ..context import Context, resolve
+from ..core.shape_semantics import is_np_shape
 from ..graph import Graph, Node
 from ..ndarray import NDArray, zeros
 from ..ops.device import device_of
@@ -31,7 +32,6 @@ from ..passes.infer import (
 )
 from ..passes.infer_storage import declared_storage, gradient_storage, infer_storage
 from ..passes.place import array_devices
-from ..shape_semantics import is_np_shape
 from ..symbol.inference import read_shape
 
 if TYPE_CHECKING:

@@ -44,8 +44,8 @@ from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 
-from ..config import CONFIG
-from ..fork import fresh, in_child
+from ..core.config import CONFIG
+from ..core.fork import fresh, in_child
 from ..ops.build.progress import expect, locate_by
 from ..ops.build.shipped import is_below_host
 from ..ops.build.store import call_after_loading_shipped
@@ -389,8 +389,8 @@ def main(request: Request) -> None:
 
 def _bound(request: Request) -> Executor:
     from .. import symbol
-    from ..config import exact
     from ..context import cpu
+    from ..core.config import exact
 
     shapes = {name: tuple(dims) for name, dims in request["shapes"].items()}
     with exact() if request["exact"] else contextlib.nullcontext():

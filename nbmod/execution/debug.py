@@ -7,9 +7,9 @@ from os import PathLike
 from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape
 
-from ..atomic import atomic_write
-from ..config import is_exact
 from ..context import Context, current_context, resolve
+from ..core.atomic import atomic_write
+from ..core.config import is_exact
 from ..graph import Entry, Graph, Node
 from ..ops.elementwise.fused_elements import FusedElements
 from ..passes.memory.plan_step import NONE

@@ -19,8 +19,8 @@ import numpy as np
 
 from ..base import Array, MXNetError
 from ..context import Context
+from ..core.interrupts import from_handler
 from ..graph import Node
-from ..interrupts import from_handler
 from ..ndarray import mutation
 from ..ops.device import device_of
 from ..ops.op import Call, Mode, Spec

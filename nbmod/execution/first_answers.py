@@ -25,7 +25,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from ..config import CONFIG, is_numpy_first
+from ..core.config import CONFIG, is_numpy_first
 from ..ops.numpy_forms import has_numpy_form
 from ..ops.random import rng
 from .compile_ahead import Compilation, KernelsMissing, without_compiling

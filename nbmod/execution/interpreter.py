@@ -26,8 +26,8 @@ import numpy as np
 
 from ..base import ArgumentError, MXNetError, OutOfMemory
 from ..context import Context
+from ..core.interrupts import from_handler
 from ..graph import Entry, Node
-from ..interrupts import from_handler
 from ..ndarray import mutation
 from ..ndarray.eager import execute
 from ..ops import dispatch

@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ..base import MXNetError
-from ..config import CONFIG
 from ..context import Context
+from ..core.config import CONFIG
+from ..core.reprs import safe_repr
 from ..graph import Entry, Graph, Node
 from ..ops.device import CPU, device_of
 from ..ops.dispatch import Choice
@@ -38,7 +39,6 @@ from ..passes.rewrite import Rewritten, carry, unchanged
 from ..passes.subgraph_parts import needed_nodes, part_specs
 from ..passes.switches import PassObserver, is_enabled, observed, observers
 from ..passes.training import with_gradients, with_trained_bodies, write_gradients
-from ..reprs import safe_repr
 from .sanitizer import GUARD
 
 if TYPE_CHECKING:

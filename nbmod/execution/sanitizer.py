@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..base import Array, MXNetError
-from ..config import CONFIG
+from ..core.config import CONFIG
 from ..ops.device import CPU, device_of
 from ..ops.op import Call
 from ..passes.memory.plan_step import NONE

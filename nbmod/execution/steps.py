@@ -22,8 +22,8 @@ import numpy as np
 
 from ..base import MXNetError, OutOfMemory
 from ..context import Context
+from ..core.interrupts import from_handler
 from ..graph import Entry, Node
-from ..interrupts import from_handler
 from ..ndarray import NDArray, mutation
 from ..ops.device import device_of
 from ..ops.internal import CrossDeviceCopy

@@ -11,9 +11,9 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from .. import ndarray as nd
-from ..atomic import atomic_write, named_errors
 from ..base import ArgumentError, MXNetError, UnwritableFile, warn_user
 from ..context import Context
+from ..core.atomic import atomic_write, named_errors
 from ..ndarray import NDArray
 
 __all__ = ["check_sha1", "clip_global_norm", "download", "split_and_load", "split_data"]

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..base import ArgumentError, MXNetError
-from ..log import get_logger
+from ..core.log import get_logger
 from ..ndarray import NDArray, array
 from . import drawing
 from .augmenters import IMAGENET_MEAN, IMAGENET_STD

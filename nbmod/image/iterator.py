@@ -12,6 +12,7 @@ import numpy as np
 
 from ..base import CheckError, MXNetError, NoSuchFile
 from ..context import cpu
+from ..core.log import get_logger
 from ..io import DataBatch, DataIter
 from ..io.data_iter import (
     DamagedState,
@@ -22,7 +23,6 @@ from ..io.data_iter import (
 from ..io.native import require_part
 from ..io.record_table import record_offsets
 from ..io.saved_state import expect_same, saved_integer
-from ..log import get_logger
 from ..ndarray import NDArray, array
 from ..ndarray.buffer_pool import BufferPool
 from ..recordio import MXIndexedRecordIO, MXRecordIO, unpack

@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 
 from ..base import MXNetError, wrong_type
-from ..fork import fresh
-from ..interrupts import from_handler
+from ..core.fork import fresh
+from ..core.interrupts import from_handler
 from .image_headers import Header, check_header
 
 __all__ = ["decode", "encode"]

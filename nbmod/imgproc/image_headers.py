@@ -20,8 +20,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from ..base import MXNetError
-from ..config import CONFIG
-from ..foreign import HEAD_SIZE, foreign_format
+from ..core.config import CONFIG
+from ..core.foreign import HEAD_SIZE, foreign_format
 
 __all__ = ["Header", "check_header"]
 

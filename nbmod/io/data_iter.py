@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..base import ArgumentTypeError, CheckError, MXNetError, integer_types, wrong_type
-from ..reprs import safe_repr, shaped
+from ..core.reprs import safe_repr, shaped
 
 __all__ = ["HANDLES", "DamagedState", "DataBatch", "DataDesc", "DataIter", "WholeBatches",
            "global_random_states", "name_of", "require_batch_size", "require_batches",

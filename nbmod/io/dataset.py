@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from ..base import MXNetError
-from ..interrupts import from_handler
+from ..core.interrupts import from_handler
 from ..ops.random import rng
 from .csr_rows import as_csr, row_of
 from .data_iter import require_batches

@@ -22,14 +22,14 @@ import numpy as np
 
 from ..base import MXNetError
 from ..context import cpu
+from ..core.log import get_logger
+from ..core.serialization import read_arrays, write_arrays
 from ..imgproc.codecs import decode
 from ..imgproc.record_augmenter import Augmentation, ImageOptions
-from ..log import get_logger
 from ..ndarray import NDArray
 from ..ndarray.buffer_pool import BufferPool
 from ..ops.random import rng
 from ..recordio import MXRecordIO, unpack
-from ..serialization import read_arrays, write_arrays
 from .data_iter import DataBatch, DataDesc
 from .job_pipeline import Job, Pipeline
 from .native import MXDataIter, lists_options, options_of, require_part, resume_options

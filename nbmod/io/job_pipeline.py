@@ -26,7 +26,7 @@ from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Any, NamedTuple
 
 from ..base import MXNetError
-from ..fork import prepare
+from ..core.fork import prepare
 
 __all__ = ["Job", "Pipeline"]
 

@@ -11,9 +11,9 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from ..base import MXNetError
-from ..compressed import read_decompressed
 from ..context import cpu
-from ..log import get_logger
+from ..core.compressed import read_decompressed
+from ..core.log import get_logger
 from ..ndarray import NDArray
 from ..ndarray.buffer_pool import BufferPool
 from ..ops.jit import kernel

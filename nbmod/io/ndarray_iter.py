@@ -16,7 +16,7 @@ import numpy as np
 
 from ..base import CheckError, MXNetError
 from ..context import cpu
-from ..interrupts import from_handler
+from ..core.interrupts import from_handler
 from ..ndarray import NDArray, array
 from ..ndarray.sparse_array import CSRNDArray
 from ..ops.random import rng

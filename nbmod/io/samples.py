@@ -20,7 +20,7 @@ import numpy as np
 
 from ..base import MXNetError, did_you_mean
 from ..context import cpu
-from ..interrupts import from_handler
+from ..core.interrupts import from_handler
 from ..ndarray import NDArray
 from ..ndarray.buffer_pool import BufferPool
 from ..ndarray.host_array import as_dtype

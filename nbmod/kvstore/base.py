@@ -17,8 +17,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from ..base import AbstractError, ArgumentError, CheckError, MXNetError, _as_list, did_you_mean
+from ..core.registry import enter
 from ..ndarray import NDArray
-from ..registry import enter
 
 if TYPE_CHECKING:
     from ..optimizer import Optimizer

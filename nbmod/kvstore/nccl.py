@@ -16,8 +16,8 @@ from functools import cache
 from typing import Any, TypeAlias
 
 from ..base import MXNetError
-from ..config import CONFIG
-from ..interrupts import from_handler
+from ..core.config import CONFIG
+from ..core.interrupts import from_handler
 from ..ndarray import NDArray
 from ..ops.device import Device, device_of, gpu_count, gpus_offered
 from ..ops.elementwise.arithmetic import sum_program

@@ -16,7 +16,7 @@ import mmap
 import threading
 from typing import NamedTuple
 
-from ..fork import fresh, in_child
+from ..core.fork import fresh, in_child
 
 __all__ = ["Position", "adopt", "awaited", "blank", "current", "doing", "is_supervised",
            "last_words", "read", "tell"]

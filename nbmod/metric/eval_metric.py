@@ -19,8 +19,8 @@ from typing import Any, TypeAlias
 import numpy
 from numpy.typing import ArrayLike
 
-from .. import registry
 from ..base import ArgumentError, Forwarded, MXNetError, numbered
+from ..core import registry
 from ..ndarray import NDArray
 
 __all__ = ["EvalMetric", "CompositeEvalMetric", "CustomMetric", "create", "register", "alias",

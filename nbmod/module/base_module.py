@@ -25,15 +25,15 @@ from ..base import (
     wrong_type,
 )
 from ..callback.epoch_bars import shown
+from ..callback.history import History
+from ..callback.monitor import Monitor
 from ..callback.nan_guard import NanGuard
-from ..config import is_terminal
-from ..history import History
+from ..core.config import is_terminal
 from ..initializer import Uniform
 from ..io import DataIter
 from ..io.data_iter import why_no_batch
 from ..metric import EvalMetric
 from ..metric.eval_metric import as_text, numbers
-from ..monitor import Monitor
 from ..symbol import Symbol
 from .arguments import (
     Batch,
@@ -63,8 +63,8 @@ from .training_position import TrainingPosition, call_all
 from .turns import Turns
 
 if TYPE_CHECKING:
+    from ..core.log import Logger
     from ..executor import Executor
-    from ..log import Logger
     from ..metric.eval_metric import MetricLike
     from .json_codec import Plain
 

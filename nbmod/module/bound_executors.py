@@ -13,10 +13,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from ..base import CheckError, MXNetError, NoSuchKey
+from ..callback.monitor import Monitor
 from ..context import Context
 from ..executor import Executor
 from ..io import DataDesc
-from ..monitor import Monitor
 from ..ndarray import NDArray
 from ..symbol import Symbol
 from .arguments import Batch, Descs, GradReq
@@ -32,7 +32,7 @@ from .batch_shapes import (
 from .batch_slices import Part, _split_input_slice
 
 if TYPE_CHECKING:
-    from ..log import Logger
+    from ..core.log import Logger
     from .executor_group import DataParallelExecutorGroup
 
 __all__ = ["BoundExecutors"]

@@ -16,19 +16,19 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from .. import symbol as sym
-from ..atomic import finish_sets
 from ..base import ArgumentError, CheckError, MXNetError
+from ..callback.monitor import Monitor
 from ..checkpoint import load_params
 from ..context import cpu
+from ..core.atomic import finish_sets
+from ..core.integrity import verify_checkpoint
 from ..initializer import Uniform
-from ..integrity import verify_checkpoint
 from ..io import DataDesc
 from ..metric import EvalMetric
-from ..monitor import Monitor
-from ..name import NameManager
 from ..ndarray import NDArray
 from ..optimizer import Optimizer
 from ..symbol import Symbol
+from ..symbol.name import NameManager
 from .arguments import (
     Batch,
     ContextGroups,
@@ -54,8 +54,8 @@ from .saved_buckets import SavedBuckets, SymbolFunction
 if TYPE_CHECKING:
 
     from ..base import Forwarded
+    from ..core.log import Logger
     from ..executor import Executor
-    from ..log import Logger
     from .base_module import BaseModule
 
 __all__ = ["BucketingModule"]

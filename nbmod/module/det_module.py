@@ -19,7 +19,7 @@ from .module import Module
 
 if TYPE_CHECKING:
     from ..base import Forwarded
-    from ..log import Logger
+    from ..core.log import Logger
     from ..metric.eval_metric import MetricLike
     from .base_module import BatchEndParam
 

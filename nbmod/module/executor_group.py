@@ -16,12 +16,12 @@ import numpy as np
 
 from .. import ndarray as nd
 from ..base import CheckError, MXNetError, _as_list, wrong_type
-from ..config import is_numpy_first, numpy_first
+from ..callback.monitor import Monitor
 from ..context import cpu
+from ..core.config import is_numpy_first, numpy_first
 from ..io import DataBatch, DataDesc, DataIter
 from ..kvstore import takes_lists
 from ..metric import EvalMetric
-from ..monitor import Monitor
 from ..ndarray import NDArray
 from ..ndarray.sparse_array import share_rows
 from .arguments import Batch, Grads, Labels, Outputs, Params, StateValues

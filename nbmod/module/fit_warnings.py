@@ -11,8 +11,8 @@ from ..ndarray.sparse_array import stored_parts
 from .optimizer_setup import is_in_use
 
 if TYPE_CHECKING:
+    from ..core.log import Logger
     from ..executor import Executor
-    from ..log import Logger
     from ..symbol import Symbol
     from .arguments import Batch, OptimizerLike, OptimizerParams, Params
     from .base_module import BaseModule, BatchEndParam

@@ -19,12 +19,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ..base import CheckError, Forwarded, MXNetError, warn_user
-from ..config import tuning
+from ..callback.monitor import Monitor
+from ..core.config import tuning
 from ..initializer import InitDesc, Uniform
 from ..io import DataDesc
 from ..kvstore import KVStoreBase
 from ..metric import EvalMetric
-from ..monitor import Monitor
 from ..ndarray import NDArray
 from ..optimizer import Optimizer, Updater, get_updater
 from ..symbol import Symbol
@@ -63,8 +63,8 @@ from .workers import announce_forward, beside_others, finish_exchange
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
+    from ..core.log import Logger
     from ..executor import Executor
-    from ..log import Logger
     from .json_codec import Plain
     from .training_position import TrainingPosition
 

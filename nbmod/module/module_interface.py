@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 from .. import ndarray as nd
 from ..base import AbstractError, MXNetError
+from ..callback.monitor import Monitor
 from ..checkpoint import join_params, split_params
 from ..initializer import Uniform
 from ..io import DataDesc
 from ..metric import EvalMetric
-from ..monitor import Monitor
 from ..ndarray import NDArray
 from ..symbol import Symbol
 from .arguments import (

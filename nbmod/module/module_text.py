@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from ..reprs import listed, safe_repr, shaped
+from ..core.reprs import listed, safe_repr, shaped
 
 if TYPE_CHECKING:
     from .base_module import BaseModule

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 from .. import ndarray as nd
 from ..base import ArgumentError, CheckError, MXNetError
+from ..callback.monitor import Monitor
 from ..initializer import Uniform
 from ..io import DataBatch, DataDesc
 from ..metric import EvalMetric
-from ..monitor import Monitor
 from ..ndarray import NDArray
 from .arguments import (
     GradReq,
@@ -35,7 +35,7 @@ from .base_module import BaseModule
 from .batch_shapes import as_descs
 
 if TYPE_CHECKING:
-    from ..log import Logger
+    from ..core.log import Logger
 
 __all__ = ["PythonModule", "PythonLossModule"]
 

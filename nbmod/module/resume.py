@@ -40,9 +40,9 @@ import re
 import reprlib
 import zlib
 
-from ..atomic import atomic_write, latest
 from ..base import MXNetError, warn_user
 from ..checkpoint import epochs_of
+from ..core.atomic import atomic_write, latest
 from .json_codec import Plain, decode, encode
 
 __all__ = ["files_of_checkpoint", "latest_epoch", "mark", "read", "states_of_one_step",

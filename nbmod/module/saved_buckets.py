@@ -11,7 +11,7 @@ import numpy as np
 
 from .. import ndarray as nd
 from ..base import AbstractError, ArgumentError, MXNetError
-from ..integrity import saving_together
+from ..core.integrity import saving_together
 from ..symbol import Symbol
 from .arguments import Params
 from .base_module import BaseModule

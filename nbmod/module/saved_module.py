@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ..base import AbstractError
 from ..checkpoint import load_checkpoint
-from ..integrity import saving_together
+from ..core.integrity import saving_together
 from ..io import DataIter
 from ..kvstore import KVStoreBase
 from ..ndarray import NDArray

@@ -12,11 +12,11 @@ import logging
 from typing import TYPE_CHECKING
 
 from ..base import ArgumentError, CheckError, MXNetError, did_you_mean
-from ..config import numpy_first, tuning
+from ..callback.monitor import Monitor
+from ..core.config import numpy_first, tuning
 from ..initializer import Uniform
 from ..io import DataBatch, DataDesc
 from ..metric import EvalMetric
-from ..monitor import Monitor
 from ..ndarray import NDArray
 from .arguments import (
     GradReq,
@@ -34,8 +34,8 @@ from .base_module import BaseModule
 from .batch_shapes import as_descs
 
 if TYPE_CHECKING:
+    from ..core.log import Logger
     from ..executor import Executor
-    from ..log import Logger
     from ..optimizer import Optimizer
 
 __all__ = ["SequentialModule"]

@@ -8,7 +8,7 @@ import numpy as np
 
 from .. import kvstore as kvs
 from ..base import ArgumentError, MXNetError, did_you_mean, warn_user
-from ..config import CONFIG
+from ..core.config import CONFIG
 from ..kvstore import KVStoreBase, takes_lists
 from ..ndarray import NDArray
 from ..ndarray import array as as_array

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from ..atomic import replacing_together
 from ..base import MXNetError, StopTraining, _as_list
-from ..integrity import renew_checksum
+from ..core.atomic import replacing_together
+from ..core.integrity import renew_checksum
 from ..io import DataBatch, DataIter
 from ..io.data_iter import DamagedState, global_random_states, set_global_random_states
 from ..ops.random import rng

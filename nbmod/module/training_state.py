@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..base import MXNetError, warn_user
-from ..history import History
+from ..callback.history import History
 from ..io.data_iter import DamagedState
 from ..kvstore import KVStoreBase
 from ..optimizer import Optimizer, Updater

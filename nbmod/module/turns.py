@@ -13,7 +13,7 @@ import weakref
 from typing import TYPE_CHECKING
 
 from ..base import MXNetError
-from ..fork import fresh
+from ..core.fork import fresh
 
 if TYPE_CHECKING:
     from ..ndarray import NDArray

@@ -16,7 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ..base import warn_user
-from ..config import CONFIG
+from ..core.config import CONFIG
 from ..kvstore import KVStoreBase
 from ..launcher import position
 from ..ndarray.sparse_array import stored_parts

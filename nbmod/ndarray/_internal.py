@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..base import MXNetError
+from ..core.interrupts import from_handler
 from ..imgproc.codecs import decode
-from ..interrupts import from_handler
 from .array_creation import array
 from .functions import is_public, namespace
 from .ndarray import NDArray

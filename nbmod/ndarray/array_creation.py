@@ -20,9 +20,9 @@ from ..base import (
     wrong_type,
 )
 from ..context import Context, current_context, resolve
+from ..core.shape_semantics import is_np_shape
 from ..ops import OPS
 from ..ops.device import device_of, synchronize
-from ..shape_semantics import is_np_shape
 from .host_array import as_dtype, host_array
 from .mutation import share
 from .ndarray import NDArray, invoke

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from ..base import OutOfMemory
-from ..fork import fresh
+from ..core.fork import fresh
 
 __all__ = ["BufferPool", "PooledBuffer"]
 

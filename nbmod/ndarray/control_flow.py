@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..base import ArgumentError, MXNetError, _as_list
-from ..pytree import LoopFunction, Nested, Structure, flatten, outputs_and_states, unflatten
+from ..core.pytree import LoopFunction, Nested, Structure, flatten, outputs_and_states, unflatten
 from .functions import function
 from .ndarray import NDArray
 

@@ -18,12 +18,12 @@ import numpy as np
 
 from ..base import ArgumentError, MXNetError, OutOfMemory
 from ..context import Context
+from ..core.shape_semantics import is_np_shape
 from ..ops import OPS
 from ..ops.device import Device
 from ..ops.op import Call, Mode, Op, Spec
 from ..ops.param import Shape, without_ignored
 from ..ops.shape import PartialShape, ShapeMismatch, infer_with_lengths, is_known, unify
-from ..shape_semantics import is_np_shape
 from .recording import STATE
 
 __all__ = ["clear_caches", "execute", "named_op", "op_instance", "scalar_op",

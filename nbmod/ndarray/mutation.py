@@ -26,7 +26,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..base import Array
-from ..fork import fresh
+from ..core.fork import fresh
 
 __all__ = ["MutationWatcher", "is_shared", "is_watched", "lend", "owner", "share", "watch",
            "written", "written_owners"]

@@ -20,12 +20,12 @@ import numpy as np
 
 from ..base import ArgumentError, CheckError, MXNetError, numeric_types
 from ..context import Context, current_context, resolve
+from ..core.shape_semantics import is_np_shape
 from ..graph import Entry
 from ..ops.device import CPU, device_of
 from ..ops.op import Op
 from ..ops.shape import normalize_axis, size_of
 from ..ops.tensor.manipulate import reshape_target
-from ..shape_semantics import is_np_shape
 from . import array_indexing, eager, mutation, tape
 from .eager import execute, named_op, scalar_op
 from .fluent import fluent_methods
@@ -366,7 +366,7 @@ class NDArray(Operators, Methods):
         return NDArray, (None,), self.__getstate__()
 
     def __getstate__(self) -> dict[str, bytearray | None]:
-        from ..serialization import record_bytes
+        from ..core.serialization import record_bytes
 
         handle = None if self._data is None else bytearray(record_bytes(self.asnumpy()))
         return {"handle": handle}

@@ -1,6 +1,6 @@
 """`nd.save` and `nd.load`: lists and dicts of NDArrays in MXNet's `.params` format.
 
-The format is implemented in `nbmod.serialization`, on NumPy arrays, and imported on first use.
+The format is implemented in `nbmod.core.serialization`, on NumPy arrays, and imported on first use.
 Arrays are loaded to `cpu(0)`, whatever device they were saved from.
 """
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from ..base import MXNetError, warn_user
 from ..context import Context, cpu
-from ..foreign import refuse_suffix
+from ..core.foreign import refuse_suffix
 from ..ops.device import device_of
 from .ndarray import NDArray
 from .sparse_array import of_value, parts_of
@@ -57,7 +57,7 @@ def save(fname: str, data: NDArray | list[NDArray] | dict[str, NDArray]) -> None
     if not isinstance(data, (list, dict)):
         raise ValueError("data needs to either be a NDArray, dict of str, NDArray pairs or a list "
                          f"of NDarrays, given a {type(data).__name__}.")
-    from ..serialization import write_arrays
+    from ..core.serialization import write_arrays
 
     names: list[Any] = list(data) if isinstance(data, dict) else []
     arrays = list(data.values()) if isinstance(data, dict) else data
@@ -137,7 +137,7 @@ def from_record(record: bytes | bytearray | memoryview | None, ctx: Context, sty
     MXNetError
         If the record is damaged, or of another storage type.
     """
-    from ..serialization import array_from_record
+    from ..core.serialization import array_from_record
 
     if record is None:
         return None
@@ -149,7 +149,7 @@ def from_record(record: bytes | bytearray | memoryview | None, ctx: Context, sty
 
 
 def _read(source: Any, where: str) -> list[NDArray] | dict[str, NDArray]:
-    from ..serialization import read_arrays
+    from ..core.serialization import read_arrays
 
     stored, names = read_arrays(source)
     ctx = cpu(0)

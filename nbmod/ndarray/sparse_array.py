@@ -170,7 +170,7 @@ class BaseSparseNDArray(NDArray):
         return type(self), (None,), self.__getstate__()
 
     def __getstate__(self) -> dict[str, bytearray | None]:
-        from ..serialization import record_bytes
+        from ..core.serialization import record_bytes
 
         return {"handle": None if self._data is None else bytearray(record_bytes(self._data))}
 

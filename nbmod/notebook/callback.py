@@ -1,6 +1,6 @@
 """`mxnet.notebook.callback`: tables and charts of training in notebooks, which nbmod has not."""
 
-from ..refusal import refuse_names
+from ..core.refusal import refuse_names
 
 __getattr__ = refuse_names(__name__, (
     "nbmod has no tables and charts for notebooks; mx.callback.Speedometer and "

@@ -25,7 +25,7 @@ from typing import Any
 
 from ..base import MXNetError
 from ..context import Context
-from ..interrupts import from_handler
+from ..core.interrupts import from_handler
 from ..ndarray import NDArray
 from ..ops.param import is_hidden
 from .definition import enter

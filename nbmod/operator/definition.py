@@ -17,7 +17,7 @@ import numpy as np
 
 from ..base import FLAG_OF_DTYPE, MXNetError
 from ..context import Context, current_context, resolve
-from ..interrupts import from_handler
+from ..core.interrupts import from_handler
 from ..ndarray import NDArray
 from ..ndarray.eager import clear_caches
 from ..ndarray.recording import RecordingScope

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from ..context import Context
-from ..name import NameManager
 from ..ndarray import NDArray, mutation
+from ..symbol.name import NameManager
 from .custom_op import CustomOp, CustomOpProp
 from .definition import enter
 

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from importlib import import_module
 
 from ..base import MXNetError, did_you_mean
-from ..fork import fresh
-from ..interrupts import deferred
+from ..core.fork import fresh
+from ..core.interrupts import deferred
 from .op import _TABLE, Backward, Call, Mode, Op, Spec
 from .refused_ops import refuse_absent
 

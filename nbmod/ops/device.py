@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..base import MXNetError, OutOfMemory
-from ..fork import fresh
-from ..interrupts import deferred
+from ..core.fork import fresh
+from ..core.interrupts import deferred
 from . import dispatch
 from .jit import lacks_compiler
 

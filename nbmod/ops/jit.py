@@ -35,10 +35,10 @@ from typing import Any
 import numpy as np
 
 from ..base import ArgumentError, MXNetError
-from ..collector import without_collector
-from ..config import CONFIG, is_exact
-from ..fork import fresh, in_child, prepare
-from ..interrupts import deferred, from_handler
+from ..core.collector import without_collector
+from ..core.config import CONFIG, is_exact
+from ..core.fork import fresh, in_child, prepare
+from ..core.interrupts import deferred, from_handler
 from .build.forks import survive_forks
 from .build.levels import restrict_numba
 from .build.linkage import kernel_compiler, linked

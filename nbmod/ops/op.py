@@ -35,7 +35,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeAlias
 
 from ..base import DType, MXNetError
-from ..registry import is_abandoned
+from ..core.registry import is_abandoned
 from .param import Shape, parse_params, to_text
 from .regions import RowSlices
 from .shape import Shapes, size_of, unify_all

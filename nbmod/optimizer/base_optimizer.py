@@ -32,7 +32,8 @@ from ..base import (
     did_you_mean,
     wrong_type,
 )
-from ..config import is_exact
+from ..core.config import is_exact
+from ..core.registry import construct, enter
 from ..lr_scheduler import LRScheduler
 from ..ndarray import NDArray, where, zeros
 from ..ndarray.mutation import written
@@ -41,7 +42,6 @@ from ..ops.device import Device, device_of
 from ..ops.jit import denormals
 from ..ops.op import Call, Op, Spec
 from ..ops.optimizer.sgd_update import require_trainable
-from ..registry import construct, enter
 from ..symbol import Symbol
 
 __all__ = ["Optimizer", "RuleOptimizer", "StepInfo", "create", "register", "state_like",

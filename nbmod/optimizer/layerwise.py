@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..base import Forwarded, checks_numbers
-from ..config import CONFIG
+from ..core.config import CONFIG
 from ..ndarray import NDArray, array, multi_lars, multi_sum_sq
 from ..ops.op import Op
 from ..ops.optimizer.lamb_update import LambUpdate, MPLambUpdate

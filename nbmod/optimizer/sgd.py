@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from ..base import Forwarded, checks_numbers
-from ..config import CONFIG
+from ..core.config import CONFIG
 from ..ndarray import NDArray, random
 from ..ops.op import Op
 from ..ops.optimizer.sgd_update import (

@@ -19,10 +19,10 @@ from functools import partial
 from typing import BinaryIO
 
 from ..base import Forwarded, MXNetError
+from ..core.serialization import record_size, write_record
 from ..lr_scheduler import LRScheduler
 from ..ndarray import NDArray
 from ..ndarray.sparse_array import CSRNDArray, RowSparseNDArray
-from ..serialization import record_size, write_record
 from .base_optimizer import Index, Optimizer, State
 from .safe_unpickler import Machine, Maker, bytes_in
 from .state_checks import check_fields, check_names, new_instance

@@ -18,10 +18,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..atomic import atomic_write
 from ..base import MXNetError
 from ..context import Context
-from ..foreign import refuse_suffix
+from ..core.atomic import atomic_write
+from ..core.foreign import refuse_suffix
 from ..ndarray import NDArray, mutation
 from ..ops.device import device_of
 from ..ops.elementwise.program import Assign, Program

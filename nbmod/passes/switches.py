@@ -19,7 +19,7 @@ from contextvars import ContextVar
 from typing import Concatenate, ParamSpec, Protocol
 
 from ..base import ArgumentError, did_you_mean
-from ..config import CONFIG
+from ..core.config import CONFIG
 from ..ops.op import Spec
 from .infer import Inferred
 from .rewrite import Rewritten

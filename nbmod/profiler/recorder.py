@@ -13,7 +13,7 @@ import threading
 import time
 from dataclasses import dataclass
 
-from ..atomic import atomic_write
+from ..core.atomic import atomic_write
 
 __all__ = ["RECORDER", "Recorder", "Total", "now"]
 

@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 from ..base import ArgumentError, CheckError, MXNetError, did_you_mean
-from ..config import CONFIG
+from ..core.config import CONFIG
 from . import watching
 from .recorder import RECORDER, Total
 

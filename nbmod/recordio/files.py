@@ -17,7 +17,6 @@ from io import TextIOWrapper
 from operator import length_hint
 from typing import Any, BinaryIO, TextIO
 
-from ..atomic import named_errors, require_other_files
 from ..base import (
     ArgumentError,
     CheckError,
@@ -26,9 +25,10 @@ from ..base import (
     NoSuchKey,
     UnwritableFile,
 )
-from ..fork import fresh
-from ..interrupts import from_handler
-from ..locks import lock_for_process
+from ..core.atomic import named_errors, require_other_files
+from ..core.fork import fresh
+from ..core.interrupts import from_handler
+from ..core.locks import lock_for_process
 from .frames import HEAD, MAGIC, MAGIC_WORD, Record, RecordChain, frames
 
 __all__ = ["MXIndexedRecordIO", "MXRecordIO"]

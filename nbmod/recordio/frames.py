@@ -245,7 +245,7 @@ class RecordChain:
 
     def _format(self) -> str:
         """The end of an error message, if the file has another format."""
-        from ..foreign import HEAD_SIZE, foreign_format
+        from ..core.foreign import HEAD_SIZE, foreign_format
 
         return foreign_format(self.fetch(0, HEAD_SIZE))
 

@@ -6,8 +6,8 @@ import os
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from ..atomic import atomic_write
 from ..base import MXNetError
+from ..core.atomic import atomic_write
 
 __all__ = ["ListEntry", "read_list", "write_list"]
 

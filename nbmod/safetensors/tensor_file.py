@@ -32,10 +32,10 @@ from typing import Any, BinaryIO, NamedTuple, NoReturn
 
 import numpy as np
 
-from ..atomic import atomic_write
 from ..base import Array, DType, MXNetError
-from ..foreign import HEAD_SIZE, foreign_format, refuse_suffix
-from ..interrupts import from_handler
+from ..core.atomic import atomic_write
+from ..core.foreign import HEAD_SIZE, foreign_format, refuse_suffix
+from ..core.interrupts import from_handler
 
 __all__ = ["MAX_HEADER", "SafetensorsError", "read_metadata", "read_tensors", "write_tensors"]
 

@@ -14,13 +14,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ..attribute import AttrScope
 from ..base import MXNetError, did_you_mean
 from ..graph import Entry, Graph, Node, topological_order
-from ..name import NameManager
 from ..ops import OPS, Op
 from ..ops.param import HIDDEN_KEYS, fields_of, to_text, without_ignored
 from ..ops.signature import split_arguments
+from .attribute import AttrScope
+from .name import NameManager
 
 if TYPE_CHECKING:
     from .symbol import Symbol

@@ -13,11 +13,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from ..attribute import AttrScope
 from ..base import ArgumentError, CheckError, MXNetError
+from ..core.pytree import LoopFunction, Nested, Structure, flatten, outputs_and_states, unflatten
 from ..graph import Entry, Graph, Node, topological_order
 from ..ops.control_flow.control_base import Control
-from ..pytree import LoopFunction, Nested, Structure, flatten, outputs_and_states, unflatten
+from .attribute import AttrScope
 from .compose import named_node
 from .functions import Variable
 from .symbol import Symbol

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from ..attribute import AttrScope
 from ..base import FLAG_OF_DTYPE, ArgumentTypeError, MXNetError, wrong_type
+from ..core.interrupts import from_handler
 from ..graph import Entry, Node
-from ..interrupts import from_handler
+from .attribute import AttrScope
 from .compose import stored_attrs
 from .json_reader import read_graph
 from .namespace import symbol_function

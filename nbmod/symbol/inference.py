@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from ..base import DType, MXNetError, did_you_mean
+from ..core.shape_semantics import is_np_shape
 from ..graph import Entry, Graph, Node
 from ..ops.shape import PartialShape
 from ..passes.infer import infer_shape, infer_type
-from ..shape_semantics import is_np_shape
 
 __all__ = ["Inference"]
 

@@ -23,10 +23,10 @@ from collections.abc import Iterator
 from typing import TypeVar
 
 from ..base import MXNetError
+from ..core.shape_semantics import is_np_shape
 from ..graph import Entry, Graph, Node
 from ..ops import OPS, Op
 from ..ops.param import HIDDEN_KEYS, MAX_TENSORS
-from ..shape_semantics import is_np_shape
 from .compose import read_op, read_stored_op, supply_initializers
 from .json_text import parse_json
 from .json_writer import VERSION

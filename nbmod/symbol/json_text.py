@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..base import MXNetError
-from ..foreign import HEAD_SIZE, foreign_format
+from ..core.foreign import HEAD_SIZE, foreign_format
 
 __all__ = ["parse_json"]
 

@@ -14,8 +14,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from ..core.shape_semantics import is_np_shape
 from ..graph import Entry, Node
-from ..shape_semantics import is_np_shape
 
 __all__ = ["write_graph", "entry_versions", "VERSION"]
 

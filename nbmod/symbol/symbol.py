@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from ..base import MXNetError, NotImplementedForSymbol, did_you_mean, wrong_type
-from ..config import tuning
 from ..context import Context, current_context
+from ..core.config import tuning
 from ..graph import Entry, Graph, Node, topological_order
 from ..ops.param import HIDDEN_KEYS
 from .compose import copy_graph, read_stored_op, stored_attrs, substitute
@@ -638,8 +638,8 @@ class Symbol(Operators, Fluent, Inference):
         MXNetError
             If the file cannot be written, or its name has the suffix of another format.
         """
-        from ..atomic import atomic_write
-        from ..foreign import refuse_suffix
+        from ..core.atomic import atomic_write
+        from ..core.foreign import refuse_suffix
 
         refuse_suffix(os.fspath(fname), ".json")
         with atomic_write(fname) as stream:

@@ -28,10 +28,10 @@ import numpy.testing as npt
 
 import nbmod as mx
 
+from ..compat.util import getenv, setenv, use_np
 from ..context import Context, current_context
 from ..ndarray import array
 from ..symbol import Symbol
-from ..util import getenv, setenv, use_np
 
 __all__ = ["Context", "OrderedDict", "Symbol", "array", "bz2", "contextmanager", "current_context",
            "errno", "getenv", "gzip", "json", "logging", "mx", "np", "npt", "numbers", "os",

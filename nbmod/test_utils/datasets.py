@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from ..atomic import atomic_write
 from ..base import MXNetError
-from ..compressed import most_unpacked, refusing, require_plausible
-from ..config import CONFIG
+from ..core.atomic import atomic_write
+from ..core.compressed import most_unpacked, refusing, require_plausible
+from ..core.config import CONFIG
 from ..io import NDArrayIter
 from ..io.mnist import read_idx
 

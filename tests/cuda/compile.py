@@ -34,7 +34,7 @@ os.environ.setdefault("NUMBA_NUM_THREADS", "1")
 import numpy as np
 
 import nbmod as mx
-from nbmod.config import CONFIG
+from nbmod.core.config import CONFIG
 from nbmod.ops import OPS, device
 from nbmod.ops.cuda.device import Gpu
 from nbmod.ops.cuda.elementwise.formula_op import COPY, run_program

@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 
 import nbmod as mx
-from nbmod.config import CONFIG
+from nbmod.core.config import CONFIG
 from nbmod.ops.cuda import check
 from nbmod.ops.cuda.runtime import graph_replay, launch, simulator
 from nbmod.ops.cuda.runtime.simulator import SCHEDULES

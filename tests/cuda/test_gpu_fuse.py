@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import nbmod as mx
-from nbmod.config import exact
+from nbmod.core.config import exact
 from nbmod.ops.cuda.runtime import launch, simulator
 from tests.compare import assert_same
 

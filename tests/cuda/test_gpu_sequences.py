@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import nbmod as mx
-from nbmod.config import CONFIG
+from nbmod.core.config import CONFIG
 from nbmod.ops.cuda.runtime import simulator
 from nbmod.ops.cuda.runtime.simulator import SCHEDULES
 from nbmod.ops.device import device_of

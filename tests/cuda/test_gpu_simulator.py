@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nbmod.config import CONFIG
+from nbmod.core.config import CONFIG
 from nbmod.ops.cuda.runtime import coroutines, simulator
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not CONFIG.cuda_simulator,

@@ -11,7 +11,7 @@ import pytest
 
 import nbmod as mx
 from nbmod.base import MXNetError
-from nbmod.config import CONFIG
+from nbmod.core.config import CONFIG
 from nbmod.graph import Graph
 from nbmod.ops.jit import num_threads, set_num_threads
 from nbmod.passes.memory.verify import check_plan

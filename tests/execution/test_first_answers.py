@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import nbmod as mx
-from nbmod.config import CONFIG
+from nbmod.core.config import CONFIG
 from nbmod.execution import compile_ahead
 from nbmod.execution.steps import PlannedProgram
 from nbmod.executor import Executor
@@ -23,7 +23,7 @@ PROGRAM = """
 import json, sys, time
 import numpy as np
 import nbmod as mx
-from nbmod.config import CONFIG
+from nbmod.core.config import CONFIG
 from nbmod.execution import compile_ahead
 from nbmod.execution.interpreted import InterpretedProgram
 from nbmod.execution.steps import PlannedProgram

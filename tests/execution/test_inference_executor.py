@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import nbmod as mx
-from nbmod.config import CONFIG
+from nbmod.core.config import CONFIG
 from tests.passes.test_pipelines import bound_twice, fill, unoptimized
 from tests.programs.custom_ops import register
 

@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 import nbmod as mx
-from nbmod.config import CONFIG
+from nbmod.core.config import CONFIG
 from nbmod.ndarray import mutation
 from nbmod.ops.blocked.layout import LANES
 from tests.fuzz.quantized import Network

@@ -21,7 +21,7 @@ def run(code: str) -> str:
     return ran.stdout
 
 
-@pytest.mark.parametrize("module", ["nbmod", "nbmod.ops", "nbmod.serialization"])
+@pytest.mark.parametrize("module", ["nbmod", "nbmod.ops", "nbmod.core.serialization"])
 def test_import_loads_no_compiler_and_no_image_library(module):
     code = f"import sys, {module}; print(*sys.modules)"
     loaded = set(run(code).split())

@@ -15,7 +15,7 @@ import pytest
 
 import nbmod as mx
 from nbmod.base import MXNetError
-from nbmod.config import CONFIG
+from nbmod.core.config import CONFIG
 from nbmod.imgproc import codecs, image_headers
 from tests.programs.image_record_programs import smooth
 

@@ -10,10 +10,10 @@ from hypothesis.extra import numpy as hnp
 
 import nbmod as mx
 from nbmod.base import MXNetError
+from nbmod.core.serialization import record_bytes
 from nbmod.ndarray import sparse_array
 from nbmod.ops.sparse import fallback
 from nbmod.ops.sparse.formats import CSR, RowSparse, from_dense, to_dense
-from nbmod.serialization import record_bytes
 from tests.programs import sparse_arrays
 
 DEVIATIONS = {

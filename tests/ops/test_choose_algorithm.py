@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import nbmod as mx
-from nbmod.config import CONFIG, tuning
+from nbmod.core.config import CONFIG, tuning
 from nbmod.ops.blocked import autotune, choose_algorithm
 from nbmod.ops.blocked.address_tables import Sliding
 from nbmod.ops.blocked.layout import LANES

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import nbmod as mx
-from nbmod.config import CONFIG
+from nbmod.core.config import CONFIG
 
 CLASSES = 5
 SIZES = [2, 64, 4096]

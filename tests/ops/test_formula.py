@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import nbmod as mx
-from nbmod.config import CONFIG
+from nbmod.core.config import CONFIG
 from nbmod.ops import OPS
 from nbmod.ops.elementwise import kernel_cache
 from nbmod.ops.elementwise.codegen import ROW, collapse

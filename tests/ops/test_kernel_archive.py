@@ -16,7 +16,7 @@ import pytest
 
 import nbmod as mx
 from nbmod.cli import main as cli
-from nbmod.config import CONFIG
+from nbmod.core.config import CONFIG
 from nbmod.ops.build import archive, levels, store
 
 NAME = "double-" + 40 * "a" + store.SUFFIX

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import nbmod as mx
-from nbmod.config import CONFIG, Config
+from nbmod.core.config import CONFIG, Config
 from nbmod.ops import jit
 from nbmod.ops.build import store, trust
 

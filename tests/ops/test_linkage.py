@@ -11,7 +11,7 @@ import numba  # noqa: TID251
 import numpy as np
 import pytest
 
-from nbmod.config import CONFIG
+from nbmod.core.config import CONFIG
 from nbmod.ops.build.levels import restrict_numba
 from nbmod.ops.jit import inlined, kernel, prange
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nbmod.base import MXNetError
-from nbmod.config import CONFIG
+from nbmod.core.config import CONFIG
 from nbmod.ops import jit
 from nbmod.ops.jit import inlined, kernel, num_threads, prange, set_num_threads
 

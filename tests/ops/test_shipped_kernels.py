@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from nbmod.base import ArgumentError
-from nbmod.config import CONFIG
+from nbmod.core.config import CONFIG
 from nbmod.ops.build import levels, shipped, trust
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="owners and modes are those of POSIX")

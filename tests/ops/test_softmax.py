@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import nbmod as mx
-from nbmod.config import CONFIG
+from nbmod.core.config import CONFIG
 from nbmod.ops.simd.softmax_rows import LOG, _row
 
 SHAPES = [(5, 7), (32, 10), (3, 2000), (90, 100), (700, 13), (6, 40, 50)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nbmod.config import CONFIG
+from nbmod.core.config import CONFIG
 from tests.cases.output import NO_CLASS
 from tests.oracle.test_ops import require_same
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import nbmod as mx
-from nbmod.config import CONFIG
+from nbmod.core.config import CONFIG
 from nbmod.ops.blocked.layout import LANES
 from nbmod.passes.memory import plan as memory
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import nbmod as mx
-from nbmod.config import CONFIG
+from nbmod.core.config import CONFIG
 from nbmod.ops.blocked import choose_algorithm
 from nbmod.ops.blocked.layout import LANES
 from nbmod.ops.jit import num_threads

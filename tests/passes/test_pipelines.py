@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import nbmod as mx
 from bench.networks import NETWORKS
 from nbmod import passes
-from nbmod.config import CONFIG
+from nbmod.core.config import CONFIG
 from nbmod.execution.debug import pass_diffs
 from nbmod.executor import Executor
 from nbmod.graph import Graph

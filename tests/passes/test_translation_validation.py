@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import nbmod as mx
-from nbmod.config import CONFIG
+from nbmod.core.config import CONFIG
 from nbmod.execution import pipeline, sparse_program
 from nbmod.graph import Entry, Graph, Node
 from nbmod.ops import OPS

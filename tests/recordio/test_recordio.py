@@ -274,10 +274,10 @@ print(*(name for name in sys.modules if name not in absent))
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
                             timeout=60, check=True).stdout.split()
     assert {name for name in loaded if name.startswith("nbmod.")} <= {
-        "nbmod.atomic", "nbmod.base", "nbmod.config", "nbmod.context", "nbmod.fork",
-        "nbmod.interrupts", "nbmod.locks", "nbmod.recordio", "nbmod.recordio.files",
+        "nbmod.core.atomic", "nbmod.base", "nbmod.core.config", "nbmod.context", "nbmod.core.fork",
+        "nbmod.core.interrupts", "nbmod.core.locks", "nbmod.recordio", "nbmod.recordio.files",
         "nbmod.recordio.frames", "nbmod.recordio.record_headers",
-        "nbmod.short_tracebacks"}
+        "nbmod.core.short_tracebacks"}
 
 
 # -------------------------------------------------------------------------------------- damage

@@ -72,9 +72,9 @@ def large_files() -> dict[str, list[bytes]]:
     import numpy as np
 
     import nbmod as mx
+    from nbmod.core.serialization import write_arrays
     from nbmod.optimizer.states import dump_states
     from nbmod.recordio.frames import frames
-    from nbmod.serialization import write_arrays
 
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "a")

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import nbmod as mx
 from nbmod.base import MXNetError
-from nbmod.integrity import verify_checkpoint
+from nbmod.core.integrity import verify_checkpoint
 from tests.reliability.figures import Effort, Figure, Promise
 
 PUBLISHED = 20_000

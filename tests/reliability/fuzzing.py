@@ -136,7 +136,7 @@ def longest_input(samples: Sequence[bytes]) -> int:
 
 def keep_inputs(loader: Loader, corpus: pathlib.Path, folder: pathlib.Path) -> None:
     """Keep those of the corpus, small ones first, that reach new lines of nbmod."""
-    from nbmod.config import CONFIG
+    from nbmod.core.config import CONFIG
 
     kept = kept_inputs(loader.name)
     kept.mkdir(parents=True, exist_ok=True)
@@ -191,7 +191,7 @@ def measure(effort: Effort) -> list[Figure]:
 
 def replay(_effort: Effort) -> list[Figure]:
     """Read the kept inputs of all readers."""
-    from nbmod.config import CONFIG
+    from nbmod.core.config import CONFIG
     from tests.reliability import loaders
     from tests.reliability.mutation import try_one
 

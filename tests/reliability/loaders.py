@@ -20,8 +20,8 @@ from functools import cache
 import numpy as np
 
 import nbmod as mx
+from nbmod.core.serialization import read_arrays
 from nbmod.optimizer.states import load_states as read_states
-from nbmod.serialization import read_arrays
 
 
 @dataclass(frozen=True)
@@ -320,7 +320,7 @@ def archives() -> list[bytes]:
 
 
 def load_archive(content: bytes, folder: pathlib.Path) -> None:
-    from nbmod.config import CONFIG
+    from nbmod.core.config import CONFIG
     from nbmod.ops.build import archive
 
     assert folder in CONFIG.cache_dir.parents, "installs into the cache of the user"

@@ -16,8 +16,8 @@ from typing import Any, TextIO
 import numpy as np
 
 from ... import ndarray as nd
-from ... import registry
 from ...base import ArgumentError, CheckError, MXNetError, _as_list
+from ...core import registry
 from .names import FASTTEXT, GLOVE
 from .vocab import UNKNOWN, Vocabulary
 

@@ -12,8 +12,8 @@ from itertools import count
 from typing import Any, Literal
 
 from ... import symbol as sym
-from ...name import NameManager
 from ...symbol import Symbol
+from ...symbol.name import NameManager
 
 __all__ = ["Builder"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from ...base import ArgumentError, MXNetError
-from ...c_interface import data_dir
+from ...compat.c_interface import data_dir
 from ..utils import sha1
 
 __all__ = ["MODELS", "get_model_file", "purge", "short_hash"]

@@ -10,8 +10,8 @@ from ... import initializer
 from ... import ndarray as nd
 from ... import symbol as sym
 from ...context import Context
-from ...name import NameManager
 from ...symbol import Symbol
+from ...symbol.name import NameManager
 from ..symbol_block import SymbolBlock
 from .builder import Builder
 from .model_store import get_model_file

@@ -29,8 +29,8 @@ from itertools import groupby
 import numpy as np
 
 from ...base import Array, DType, MXNetError
-from ...config import CONFIG
 from ...context import cpu
+from ...core.config import CONFIG
 from ...ndarray import NDArray, invoke
 from ...ndarray.sparse_array import RowSparseNDArray
 from ...ops.device import CPU, device_of

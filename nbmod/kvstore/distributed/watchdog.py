@@ -26,7 +26,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn, Protocol, TypeAlias
 
-from ...config import CONFIG
+from ...core.config import CONFIG
 from ...launcher import position
 
 __all__ = ["WatchedExchange", "MPIMessages", "Messages", "State", "Watchdog"]

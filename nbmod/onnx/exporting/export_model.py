@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 from numpy.typing import DTypeLike
 
-from ...atomic import (
+from ...base import DType, MXNetError, did_you_mean
+from ...checkpoint import strip_kind
+from ...core.atomic import (
     adopt,
     atomic_write,
     replacing_together,
     require_other_files,
     require_writable,
 )
-from ...base import DType, MXNetError, did_you_mean
-from ...checkpoint import strip_kind
-from ...foreign import refuse_suffix
+from ...core.foreign import refuse_suffix
 from ...graph import Entry, Graph
 from ...ndarray import NDArray
 from ...ndarray.saving import load as load_arrays

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...attribute import AttrScope
 from ...base import FLAG_OF_DTYPE, Forwarded, MXNetError
 from ...graph import Entry, Graph, Node, topological_order
 from ...ops.param import Shape
 from ...ops.shape import PartialShape, size_of
+from ...symbol.attribute import AttrScope
 from .constant_folding import Folder, TooLarge, fold_samples
 from .errors import (
     RULE_ERRORS,

@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, NoReturn, Protocol, TypeAlias
 
 import numpy as np
 
-from ...attribute import AttrScope
 from ...base import FLAG_OF_DTYPE, Forwarded, MXNetError
 from ...graph import Entry, Node
 from ...ops import OPS
 from ...ops.op import Op
 from ...ops.param import Shape
 from ...ops.shape import PartialShape, normalize_axis, size_of
+from ...symbol.attribute import AttrScope
 from ...symbol.compose import make_node
 from ...symbol.symbol import Symbol
 from ..exporting.converter import import_modules

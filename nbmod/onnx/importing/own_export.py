@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from ...core.interrupts import from_handler
 from ...graph import Entry, Graph
-from ...interrupts import from_handler
 from ...ops.op import Op, Spec
 from ...ops.shape import size_of
 from ...passes.infer import SHAPES, TYPES

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...base import FLAG_OF_DTYPE
-from ...interrupts import from_handler
+from ...core.interrupts import from_handler
 from .errors import DamagedModel
 from .imported_tensor import Array, DType
 

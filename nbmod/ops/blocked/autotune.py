@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from ...config import CONFIG
-from ...locks import locked
+from ...core.config import CONFIG
+from ...core.locks import locked
 from ..jit import denormals, num_threads
 from ..simd.host import cpu_name
 from .layout import LANES

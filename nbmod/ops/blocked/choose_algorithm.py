@@ -28,7 +28,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...config import CONFIG, is_tuning
+from ...core.config import CONFIG, is_tuning
 from ..device import CPU
 from ..nn.convolution import fastest
 from ..nn.sliding_window import Direction, Geometry

@@ -15,9 +15,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ...atomic import atomic_write
 from ...base import MXNetError
-from ...compressed import most_unpacked, read_decompressed, refusing
+from ...core.atomic import atomic_write
+from ...core.compressed import most_unpacked, read_decompressed, refusing
 from .levels import chosen
 from .store import (
     SUFFIX,

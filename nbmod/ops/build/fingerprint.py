@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...config import CONFIG
+from ...core.config import CONFIG
 
 __all__ = ["fingerprint"]
 

@@ -16,7 +16,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-from ... import fork
+from ...core import fork
 
 __all__ = ["survive_forks"]
 

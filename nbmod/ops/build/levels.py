@@ -13,8 +13,8 @@ from functools import cache
 from typing import NamedTuple
 
 from ...base import ArgumentError
-from ...config import CONFIG
-from ...interrupts import deferred
+from ...core.config import CONFIG
+from ...core.interrupts import deferred
 
 __all__ = ["LEVELS", "Level", "chosen", "features_of", "instruction_sets", "is_supported",
            "machine", "restrict_numba", "supported"]

@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from ...fork import fresh
-from ...screen import LiveLine, duration, is_watched, log_off_screen
+from ...core.fork import fresh
+from ...core.screen import LiveLine, duration, is_watched, log_off_screen
 
 __all__ = ["CompileListener", "CompilerEvent", "expect", "locate_by"]
 

@@ -11,7 +11,7 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from ...config import CONFIG
+from ...core.config import CONFIG
 from .levels import supported
 
 __all__ = ["PACKAGE", "folders", "is_below_host", "level"]

@@ -28,9 +28,9 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from ...base import warn_user
-from ...config import CONFIG
-from ...interrupts import deferred
-from ...locks import locked
+from ...core.config import CONFIG
+from ...core.interrupts import deferred
+from ...core.locks import locked
 from . import shipped
 from .fingerprint import fingerprint
 from .levels import LEVELS, instruction_sets

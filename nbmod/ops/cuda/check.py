@@ -32,9 +32,9 @@ from typing import Any
 
 import numpy as np
 
-from ...atomic import atomic_write
 from ...base import MXNetError
-from ...config import CONFIG
+from ...core.atomic import atomic_write
+from ...core.config import CONFIG
 from ..device import gpu_count, gpus_offered
 
 __all__ = ["Found", "check_sample", "main", "sample_names"]

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...base import MXNetError, OutOfMemory
-from ...config import CONFIG
+from ...core.config import CONFIG
 from ..device import Device, describe
 from ..dispatch import CUDA, Choice, choose, prepare
 from ..op import Call, Op, Run, Spec

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...fork import fresh
+from ...core.fork import fresh
 from ..jit import Kernel, pays_off
 from ..op import Run, all_of
 from ..param import Shape

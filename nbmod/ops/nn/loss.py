@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 
 from ...base import MXNetError
-from ...config import CONFIG
+from ...core.config import CONFIG
 from ..elementwise.float_op import FloatOp, accumulator, as_float32, require_float
 from ..elementwise.formula import evaluate
 from ..elementwise.kernel_cache import prepare

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...fork import fresh
+from ...core.fork import fresh
 from ..jit import inlined
 
 __all__ = ["Stream", "Sequence", "seed", "next_stream", "generator", "get_state", "set_state",

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 
 from ...base import MXNetError
-from ...shape_semantics import is_np_shape
+from ...core.shape_semantics import is_np_shape
 from ..op import Op
 from ..param import Shape
 from ..shape import require_sizes, unify, unify_all

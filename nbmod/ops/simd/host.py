@@ -16,8 +16,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike
 
-from ...config import CONFIG
-from ...interrupts import deferred
+from ...core.config import CONFIG
+from ...core.interrupts import deferred
 from ..build.levels import chosen, features_of
 from ..jit import has_compiler
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...base import warn_user
-from ...config import CONFIG
+from ...core.config import CONFIG
 from .storage_types import STYPES
 
 __all__ = ["tell"]

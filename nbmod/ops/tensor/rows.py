@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from ...base import MXNetError
-from ...shape_semantics import is_np_shape
+from ...core.shape_semantics import is_np_shape
 from ..op import Op
 from ..param import Shape
 from ..rules import copy_over, data_type, fill_zero

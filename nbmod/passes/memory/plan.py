@@ -39,7 +39,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ...reprs import safe_repr
+from ...core.reprs import safe_repr
 from .alias_concat import alias_concat
 from .plan_step import NONE, AliasedRows, PlanStep
 

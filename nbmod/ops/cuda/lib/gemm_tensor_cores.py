@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike
 
-from ....config import CONFIG
+from ....core.config import CONFIG
 from ..runtime import ptx
 from ..runtime.launch import SIMULATED, CudaKernel, cache, cuda, device_function, kernel
 from .gemm_tiles import predicated_loads, split_k_range, tile_copy

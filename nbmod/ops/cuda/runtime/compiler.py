@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ....base import MXNetError
-from ....config import CONFIG
-from ....interrupts import deferred, from_handler
+from ....core.config import CONFIG
+from ....core.interrupts import deferred, from_handler
 from .device_memory import Array
 from .int32_typing import int32_arithmetic
 from .launch import Argument

@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 
 from ....base import MXNetError
-from ....config import CONFIG
-from ....interrupts import from_handler
+from ....core.config import CONFIG
+from ....core.interrupts import from_handler
 from .compiler import Cubin, compile_kernel, kinds_of
 from .device_memory import Array
 from .launch import Argument, CudaKernel, Launch

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
 import numpy as np
 
 from ....base import MXNetError
-from ....config import CONFIG
+from ....core.config import CONFIG
 from .device_memory import Array
 
 __all__ = ["cuda", "SIMULATED", "Argument", "CudaKernel", "Launch", "PerRun", "Step", "cache",

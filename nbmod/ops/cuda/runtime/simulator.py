@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
-from ....interrupts import from_handler
+from ....core.interrupts import from_handler
 from .coroutines import Coroutine
 from .device_memory import Array
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias, TypeVar
 
-from .base import ArgumentError, CheckError
+from ..base import ArgumentError, CheckError
 
 __all__ = ["LoopFunction", "Nested", "Structure", "flatten", "outputs_and_states", "unflatten"]
 

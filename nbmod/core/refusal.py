@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NoReturn
 
-from .base import MXNetError
+from ..base import MXNetError
 
 __all__ = ["refuse_names"]
 

@@ -13,8 +13,8 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from .base import MXNetError
-from .ops.signature import _Null, _NullType
+from ..base import MXNetError
+from ..ops.signature import _Null, _NullType
 
 __all__ = ["CachedOpHandle", "CudaKernelHandle", "CudaModuleHandle", "DLPackHandle",
            "DataIterCreatorHandle", "DataIterHandle", "ExecutorHandle", "FunctionHandle",

@@ -11,21 +11,21 @@ import logging
 from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-from .base import ArgumentError, MXNetError
-from .config import numpy_first
-from .context import Context
-from .module import executor_group
-from .module.batch_slices import _split_input_slice
+from ..base import ArgumentError, MXNetError
+from ..context import Context
+from ..core.config import numpy_first
+from ..module import executor_group
+from ..module.batch_slices import _split_input_slice
 
 if TYPE_CHECKING:
-    from .io import DataBatch, DataIter
-    from .log import Logger
-    from .metric import EvalMetric
-    from .module.arguments import Labels, Params
-    from .module.batch_slices import Part
-    from .monitor import Monitor
-    from .ndarray import NDArray
-    from .symbol import Symbol
+    from ..callback.monitor import Monitor
+    from ..core.log import Logger
+    from ..io import DataBatch, DataIter
+    from ..metric import EvalMetric
+    from ..module.arguments import Labels, Params
+    from ..module.batch_slices import Part
+    from ..ndarray import NDArray
+    from ..symbol import Symbol
 
 __all__ = ["DataParallelExecutorGroup", "DataParallelExecutorManager", "_split_input_slice",
            "_check_arguments", "_load_data", "_load_label"]

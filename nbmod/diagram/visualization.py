@@ -15,13 +15,13 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import DTypeLike
 
-from .base import warn_user
-from .diagram.rendering import NetworkDrawing
-from .diagram.symbol_picture import HIDDEN, facts_of, label_of, network_picture
-from .graph import Graph
-from .passes.entry_names import distinct_names
+from ..base import warn_user
+from ..graph import Graph
+from ..passes.entry_names import distinct_names
+from ..symbol import Symbol
+from .rendering import NetworkDrawing
 from .summary import Summary, summarize
-from .symbol import Symbol
+from .symbol_picture import HIDDEN, facts_of, label_of, network_picture
 
 __all__ = ["print_summary", "plot_network", "network_dot"]
 __dir__ = __all__.copy

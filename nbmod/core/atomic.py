@@ -26,7 +26,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
 from typing import BinaryIO
 
-from .base import MXNetError, UnwritableFile, warn_user
+from ..base import MXNetError, UnwritableFile, warn_user
 from .interrupts import deferred, from_handler
 from .locks import folder_locked, try_lock
 

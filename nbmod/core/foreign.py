@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 import struct
 
-from .base import MXNetError
+from ..base import MXNetError
 
 __all__ = ["HEAD_SIZE", "foreign_format", "refuse_suffix"]
 

@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from .base import MXNetError
+from ..base import MXNetError
 from .interrupts import from_handler
 
 __all__ = ["decompressed", "most_unpacked", "read_decompressed", "refusing", "require_plausible"]

@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TypeVar
 
-from .base import ArgumentTypeError, CheckError, MXNetError, did_you_mean
+from ..base import ArgumentTypeError, CheckError, MXNetError, did_you_mean
 
 __all__ = ["get_registry", "get_register_func", "get_alias_func", "get_create_func", "construct",
            "is_abandoned"]

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple, NoReturn
 
-from .base import MXNetError
+from ..base import MXNetError
 
 __all__ = ["Metadata", "ModelArchive", "ModelMembers", "archive_at", "archive_name", "beside",
            "read_labels"]

@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
-from .base import MXNetError
-from .callback.watchers import larger_is_better
-from .figures import save_figure
-from .reprs import listed, safe_repr
+from ..base import MXNetError
+from ..core.figures import save_figure
+from ..core.reprs import listed, safe_repr
+from .watchers import larger_is_better
 
 __all__ = ["History", "plot"]
 __dir__ = __all__.copy

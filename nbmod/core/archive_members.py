@@ -16,7 +16,7 @@ import tarfile
 import zipfile
 from typing import NoReturn
 
-from .base import MXNetError
+from ..base import MXNetError
 from .compressed import decompressed, most_unpacked, refusing, require_plausible
 from .foreign import SUFFIXES
 

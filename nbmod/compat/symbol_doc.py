@@ -12,7 +12,7 @@ from .c_interface import build_param_doc as _build_param_doc
 from .ndarray_doc import _added
 
 if TYPE_CHECKING:
-    from .symbol import Symbol
+    from ..symbol import Symbol
 
 __all__ = ["SymbolDoc"]
 __dir__ = __all__.copy

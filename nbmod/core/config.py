@@ -16,7 +16,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TextIO, TypeVar
 
-from .base import ArgumentError
+from ..base import ArgumentError
 
 __all__ = ["CONFIG", "Config", "exact", "is_exact", "is_numpy_first", "is_terminal", "is_tuning",
            "numpy_first", "tuning"]

@@ -14,10 +14,10 @@ from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
-from .base import ArgumentError, MXNetError
+from ..base import ArgumentError, MXNetError
+from ..context import Context, gpu_memory_info, num_gpus
+from ..core.shape_semantics import is_np_shape, np_shape, set_np_shape
 from .c_interface import _LIB, c_str, check_call, py_str  # noqa: F401 - MXNet has them here, too
-from .context import Context, gpu_memory_info, num_gpus
-from .shape_semantics import is_np_shape, np_shape, set_np_shape
 
 __all__ = ["get_cuda_compute_capability", "get_gpu_count", "get_gpu_memory", "getenv",
            "is_np_array", "is_np_shape", "np_array", "np_shape", "np_ufunc_legal_option",
@@ -259,7 +259,7 @@ def get_cuda_compute_capability(ctx: Context) -> int:
     if ctx.device_type != "gpu":
         raise ArgumentError("Expecting a gpu context to get cuda compute capability, while "
                             f"received ctx {ctx}")
-    from .ops.device import device_of
+    from ..ops.device import device_of
 
     device: Any = device_of(ctx)
     major, minor = device.card.capability

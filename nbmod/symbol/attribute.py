@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from .base import wrong_type
-from .scope import Scope
+from ..base import wrong_type
+from ..core.scope import Scope
 
 __all__ = ["AttrScope"]
 __dir__ = __all__.copy

@@ -31,14 +31,11 @@ from ..callback import LogValidationMetricsCallback
 from ..callback.epoch_bars import shown
 from ..callback.nan_guard import warn_not_finite
 from ..checkpoint import load_checkpoint, save_checkpoint
-from ..executor_manager import _check_arguments
+from ..core.reprs import listed, safe_repr
 from ..initializer import Uniform
 from ..io.data_iter import why_no_batch
 from ..metric.eval_metric import numbers
-from ..ndarray import NDArray
-from ..reprs import listed, safe_repr
-from ..symbol import Symbol
-from .arguments import (
+from ..module.arguments import (
     Callback,
     Contexts,
     InitFunction,
@@ -48,17 +45,20 @@ from .arguments import (
     Predictions,
     context_list,
 )
-from .base_module import BaseModule, BatchEndParam
-from .bucketing_module import BucketingModule
-from .module import Module
-from .training_position import call_all
+from ..module.base_module import BaseModule, BatchEndParam
+from ..module.bucketing_module import BucketingModule
+from ..module.module import Module
+from ..module.training_position import call_all
+from ..ndarray import NDArray
+from ..symbol import Symbol
+from .executor_manager import _check_arguments
 
 if TYPE_CHECKING:
     from ..base import Array, Forwarded
+    from ..callback.monitor import Monitor
+    from ..core.log import Logger
     from ..io import DataBatch, DataIter
-    from ..log import Logger
     from ..metric.eval_metric import MetricLike, MetricValue
-    from ..monitor import Monitor
 
 __all__ = ["FeedForward"]
 

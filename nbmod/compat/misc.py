@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 
-from .base import MXNetError
+from ..base import MXNetError
 
 __all__ = ["LearningRateScheduler", "FactorScheduler"]
 __dir__ = __all__.copy

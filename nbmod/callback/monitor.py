@@ -13,11 +13,11 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from .base import ArgumentError, checks_numbers
+from ..base import ArgumentError, checks_numbers
 
 if TYPE_CHECKING:
-    from .executor import Executor
-    from .ndarray import NDArray
+    from ..executor import Executor
+    from ..ndarray import NDArray
 
 __all__ = ["Monitor"]
 __dir__ = __all__.copy

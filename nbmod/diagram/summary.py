@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from html import escape
 from itertools import accumulate, zip_longest
 
-from .base import MXNetError
-from .diagram.picture import cells_of, without_controls
-from .diagram.symbol_picture import facts_of
-from .graph import Entry, Graph, Node
-from .ops.control_flow.control_base import Control
-from .ops.op import Spec
-from .ops.shape import is_known, size_of
-from .symbol import Symbol
+from ..base import MXNetError
+from ..graph import Entry, Graph, Node
+from ..ops.control_flow.control_base import Control
+from ..ops.op import Spec
+from ..ops.shape import is_known, size_of
+from ..symbol import Symbol
+from .picture import cells_of, without_controls
+from .symbol_picture import facts_of
 
 __all__ = ["LayerSummary", "Summary", "summarize"]
 
@@ -176,7 +176,7 @@ def _distinct(node: Node) -> Iterable[Entry]:
 
 def _specs(graph: Graph, shapes: Mapping[Entry, tuple[int, ...]]) -> dict[Entry, Spec]:
     """Shape and type of every output, hidden ones included; none if not all are known."""
-    from .passes.infer import infer_shape, infer_type
+    from ..passes.infer import infer_shape, infer_type
 
     inferred = infer_shape(graph, {Entry(node): shapes[Entry(node)] for node in graph.variables})
     try:
@@ -193,7 +193,7 @@ def _specs(graph: Graph, shapes: Mapping[Entry, tuple[int, ...]]) -> dict[Entry,
 
 def _costs(node: Node, specs: Mapping[Entry, Spec]) -> tuple[int | None, int | None]:
     """Multiplications with additions, and bytes of outputs."""
-    from .execution.cost_model import products_of
+    from ..execution.cost_model import products_of
 
     if not specs:
         return None, None

@@ -29,12 +29,12 @@ from typing import BinaryIO, NoReturn, Protocol
 
 import numpy as np
 
+from ..base import DTYPE_FLAGS, FLAG_OF_DTYPE, MXNetError
+from ..ops.device import CPU
+from ..ops.sparse.formats import CSR, RowSparse, Sparse, parts_of
 from .atomic import atomic_write
-from .base import DTYPE_FLAGS, FLAG_OF_DTYPE, MXNetError
 from .foreign import HEAD_SIZE, foreign_format
 from .interrupts import from_handler
-from .ops.device import CPU
-from .ops.sparse.formats import CSR, RowSparse, Sparse, parts_of
 
 __all__ = ["read_arrays", "write_arrays", "record_bytes", "record_size", "write_record",
            "array_from_record", "MAX_ARRAYS"]
@@ -198,7 +198,7 @@ def _check_count(reader: _StreamReader, count: int, least: int, what: str, at: i
     if count * least > left:
         reader.fail(f"at most {left // least} {what} in the {left} bytes left", str(count), at=at)
     if count > MAX_ARRAYS:
-        limit = f"at most {MAX_ARRAYS} {what} (nbmod.serialization.MAX_ARRAYS)"
+        limit = f"at most {MAX_ARRAYS} {what} (nbmod.core.serialization.MAX_ARRAYS)"
         reader.fail(limit, str(count), at=at)
 
 

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from . import ndarray as nd
-from . import symbol as sym
-from .base import MXNetError
-from .checkpoint import strip_kind
-from .context import Context
-from .ndarray import NDArray
-from .reprs import safe_repr, shaped
-from .serving import bind_for_inference
+from .. import ndarray as nd
+from .. import symbol as sym
+from ..base import MXNetError
+from ..checkpoint import strip_kind
+from ..context import Context
+from ..core.reprs import safe_repr, shaped
+from ..ndarray import NDArray
+from ..serving import bind_for_inference
 
 __all__ = ["Predictor", "load_ndarray_file"]
 

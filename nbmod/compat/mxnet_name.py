@@ -25,9 +25,9 @@ from typing import Any
 
 import numpy as np
 
-from .base import MXNetError
-from .config import CONFIG
-from .startup.sitecustomize import restore_names_of_python
+from ..base import MXNetError
+from ..core.config import CONFIG
+from ..startup.sitecustomize import restore_names_of_python
 
 __all__ = ["MXNET_VERSION", "as_mxnet", "become_mxnet", "explain_errors", "numpy_cure",
            "restore_old_names"]

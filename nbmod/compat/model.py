@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from .checkpoint import load_checkpoint, load_params, save_checkpoint, verify_checkpoint
-from .module.base_module import BatchEndParam
-from .module.executor_group import _update_params
-from .module.feedforward import FeedForward
-from .module.resume import latest_epoch
-from .module.store_updates import (
+from ..checkpoint import load_checkpoint, load_params, save_checkpoint, verify_checkpoint
+from ..module.base_module import BatchEndParam
+from ..module.executor_group import _update_params
+from ..module.resume import latest_epoch
+from ..module.store_updates import (
     _create_kvstore,
     _initialize_kvstore,
     _update_params_on_kvstore,
 )
+from .feedforward import FeedForward
 
 __all__ = ["BatchEndParam", "FeedForward", "latest_epoch", "load_checkpoint", "load_params",
            "save_checkpoint", "_create_kvstore", "_initialize_kvstore", "_update_params",

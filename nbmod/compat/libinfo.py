@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NoReturn
 
-from .compat import MXNET_VERSION as __version__  # noqa: F401 - the version of the API
+from .mxnet_name import MXNET_VERSION as __version__  # noqa: F401 - the version of the API
 
 __all__ = ["find_conf_path", "find_include_path", "find_lib_path"]
 __dir__ = __all__.copy

@@ -5,7 +5,7 @@ nbmod raises them as they are, so that the table only serves scripts that fill o
 
 from __future__ import annotations
 
-from .base import MXNetError, register_error
+from ..base import MXNetError, register_error
 
 __all__ = ["MXNetError", "register"]
 __dir__ = __all__.copy

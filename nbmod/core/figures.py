@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from ..base import MXNetError
 from .atomic import atomic_write
-from .base import MXNetError
 
 __all__ = ["save_figure"]
 

@@ -12,8 +12,8 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
+from ..base import MXNetError
 from .atomic import atomic_write, finish_sets, latest, replacing_together
-from .base import MXNetError
 
 __all__ = ["renew_checksum", "saving_together", "verify_checkpoint"]
 

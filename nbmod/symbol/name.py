@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from .scope import Scope
+from ..core.scope import Scope
 
 __all__ = ["NameManager", "Prefix"]
 __dir__ = __all__.copy
