@@ -25,6 +25,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT)] * (str(ROOT) not in sys.path)
 
 import nbmod as mx  # noqa: E402
+from nbmod.core.import_paths import ALIASES, REFUSED, real_name  # noqa: E402
 from nbmod.ndarray.functions import ARITHMETIC  # noqa: E402
 from nbmod.ndarray.operators import Operators  # noqa: E402
 from nbmod.ops import OPS, Op  # noqa: E402
@@ -271,18 +272,34 @@ def lazy_names() -> str:
     """The names of `nbmod` that are loaded when they are first used."""
     lines = []
     for name, (module, attribute) in sorted(mx._LAZY.items()):
-        path = f"nbmod.{module}"
+        path = f"nbmod.{real_name(module)}"
         lines.append(f"from {path} import {attribute} as {name}" if attribute else
+                     f"{name}: ModuleType" if module in REFUSED else
                      f"import {path} as {name}")
     names = filled("__all__: list[str] = [", (f'"{name}"' for name in sorted(mx._LAZY)), "]")
-    return "\n".join([HEAD, *lines, "", names]) + "\n"
+    return "\n".join([HEAD, "from types import ModuleType\n", *lines, "", names]) + "\n"
+
+
+def import_paths() -> Iterator[tuple[str, str]]:
+    """Paths and texts of stubs of import paths without a file.
+
+    The stub package, which checkers read beside nbmod, has those that would stand at its top.
+    """
+    for name in sorted(name for name in ALIASES if not name.startswith("gluon.")):
+        text = f"{HEAD}from nbmod.{real_name(name)} import *\n"
+        package, _, last = name.rpartition(".")
+        yield (f"nbmod/{package.replace('.', '/')}/{last}.pyi" if package else
+               f"nbmod-stubs/{name}.pyi"), text
+    for name in sorted(name for name in REFUSED if "." not in name):
+        yield f"nbmod-stubs/{name}.pyi", f"{HEAD}def __getattr__(name: str) -> object: ...\n"
 
 
 def faces() -> dict[str, types.ModuleType]:
     """The modules of `nbmod` that say which names are public: not those that refuse all names."""
     modules = {name: importlib.import_module(f"nbmod.{name}")
                for name, attribute in mx._LAZY.values() if not attribute}
-    return {name: module for name, module in modules.items() if "__dir__" in vars(module)}
+    return {name: module for name, module in modules.items()
+            if "__dir__" in vars(module) and dir(module)}
 
 
 def face(module: types.ModuleType) -> str:
@@ -296,6 +313,7 @@ def stubs() -> dict[str, str]:
     made = {"nbmod/_lazy_names.pyi": lazy_names(),
             "nbmod/_faces/__init__.pyi": HEAD,
             **{f"nbmod/_faces/{name}.pyi": face(module) for name, module in faces().items()},
+            **dict(import_paths()),
             "nbmod/symbol/_op_stubs/__init__.pyi": attributes(),
             "nbmod/ndarray/_op_stubs/__init__.pyi": HEAD,
             "nbmod/ndarray/_op_stubs/arithmetic.pyi": arithmetic()}
@@ -309,7 +327,7 @@ def stubs() -> dict[str, str]:
 def stale(made: dict[str, str]) -> list[str]:
     """Stubs that lack, differ or should not be there."""
     there = {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8")
-             for path in (ROOT / "nbmod").rglob("*.pyi")}
+             for folder in ("nbmod", "nbmod-stubs") for path in (ROOT / folder).rglob("*.pyi")}
     return sorted(path for path in {*made, *there} if made.get(path) != there.get(path))
 
 

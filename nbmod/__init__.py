@@ -24,6 +24,8 @@ from .context import (
     num_gpus,
 )
 from .core.config import CONFIG as _CONFIG
+from .core.import_paths import ALIASES as _ALIASES
+from .core.import_paths import install as _install_import_paths
 from .core.short_tracebacks import install as _install_short_tracebacks
 
 if _typing.TYPE_CHECKING:
@@ -49,29 +51,28 @@ if _typing.TYPE_CHECKING:  # of an installed package, checkers know the names of
 # Public name -> (module below this one, name in it or "" for the module itself).
 _LAZY = {
     **{name: (name, "") for name in (
-        "attribute", "autograd", "base", "callback", "context", "contrib", "convert", "engine",
-        "error", "executor", "executor_manager", "gluon", "history", "image", "initializer", "io",
-        "kvstore", "libinfo", "library", "log", "lr_scheduler", "metric", "misc", "model",
-        "module", "monitor", "name", "ndarray", "ndarray_doc", "notebook", "onnx", "operator",
-        "optimizer", "profiler", "random", "recordio", "registry", "rnn", "rtc", "runtime",
-        "safetensors", "sklearn", "symbol", "symbol_doc", "test_utils", "th", "util",
-        "visualization")},
+        "autograd", "base", "callback", "context", "contrib", "convert", "executor", "gluon",
+        "image", "initializer", "io", "kvstore", "library", "lr_scheduler", "metric", "module",
+        "ndarray", "notebook", "onnx", "operator", "optimizer", "profiler", "random", "recordio",
+        "rnn", "rtc", "runtime", "safetensors", "sklearn", "symbol", "test_utils", "th")},
+    **{name: (name, "") for name in _ALIASES if "." not in name and name != "mxnet_predict"},
     **{short: (module, "") for short, module in {
         "nd": "ndarray", "sym": "symbol", "mod": "module", "kv": "kvstore", "init": "initializer",
         "opt": "optimizer", "mon": "monitor", "rnd": "random", "viz": "visualization",
         "img": "image"}.items()},
-    "AttrScope": ("attribute", "AttrScope"),
+    "AttrScope": ("symbol.attribute", "AttrScope"),
     "NDArray": ("ndarray", "NDArray"),
     "Predictor": ("serving", "Predictor"),
     "waitall": ("ndarray", "waitall"),
-    **{name: ("shape_semantics", name) for name in ("is_np_shape", "np_shape", "set_np_shape")},
-    **{name: ("util", name) for name in (
+    **{name: ("core.shape_semantics", name)
+       for name in ("is_np_shape", "np_shape", "set_np_shape")},
+    **{name: ("compat.util", name) for name in (
         "is_np_array", "np_array", "use_np", "use_np_array", "use_np_shape")},
     "as_mxnet": ("compat", "as_mxnet"),
     "register_op": ("operator.register_op", "register_op"),
     "unregister_op": ("operator.register_op", "unregister_op"),
-    "exact": ("config", "exact"),
-    "numpy_first": ("config", "numpy_first"),
+    "exact": ("core.config", "exact"),
+    "numpy_first": ("core.config", "numpy_first"),
     "without_passes": ("passes.switches", "without_passes"),
     "get_num_threads": ("ops.jit", "num_threads"),
     "set_num_threads": ("ops.jit", "set_num_threads"),
@@ -98,6 +99,7 @@ def _load(name: str) -> _typing.Any:
     return globals()[name]
 
 
+_install_import_paths()
 _install_short_tracebacks()
 
 if not _typing.TYPE_CHECKING:  # checkers shall not take every name for one that exists

@@ -1,52 +1,54 @@
 # Written by `python docs/generate_stubs.py`.
 
-from nbmod.attribute import AttrScope as AttrScope
+from types import ModuleType
+
+from nbmod.symbol.attribute import AttrScope as AttrScope
 from nbmod.ndarray import NDArray as NDArray
 from nbmod.serving import Predictor as Predictor
 from nbmod.compat import as_mxnet as as_mxnet
-import nbmod.attribute as attribute
+import nbmod.symbol.attribute as attribute
 import nbmod.autograd as autograd
 import nbmod.base as base
 import nbmod.callback as callback
 import nbmod.context as context
 import nbmod.contrib as contrib
 import nbmod.convert as convert
-import nbmod.engine as engine
-import nbmod.error as error
-from nbmod.config import exact as exact
+import nbmod.compat.engine as engine
+import nbmod.compat.error as error
+from nbmod.core.config import exact as exact
 import nbmod.executor as executor
-import nbmod.executor_manager as executor_manager
+import nbmod.compat.executor_manager as executor_manager
 from nbmod.ops.jit import num_threads as get_num_threads
 import nbmod.gluon as gluon
-import nbmod.history as history
+import nbmod.callback.history as history
 import nbmod.image as image
 import nbmod.image as img
 import nbmod.initializer as init
 import nbmod.initializer as initializer
 import nbmod.io as io
-from nbmod.util import is_np_array as is_np_array
-from nbmod.shape_semantics import is_np_shape as is_np_shape
+from nbmod.compat.util import is_np_array as is_np_array
+from nbmod.core.shape_semantics import is_np_shape as is_np_shape
 import nbmod.kvstore as kv
 import nbmod.kvstore as kvstore
-import nbmod.libinfo as libinfo
-import nbmod.library as library
-import nbmod.log as log
+import nbmod.compat.libinfo as libinfo
+library: ModuleType
+import nbmod.core.log as log
 import nbmod.lr_scheduler as lr_scheduler
 import nbmod.metric as metric
-import nbmod.misc as misc
+import nbmod.compat.misc as misc
 import nbmod.module as mod
-import nbmod.model as model
+import nbmod.compat.model as model
 import nbmod.module as module
-import nbmod.monitor as mon
-import nbmod.monitor as monitor
-import nbmod.name as name
+import nbmod.callback.monitor as mon
+import nbmod.callback.monitor as monitor
+import nbmod.symbol.name as name
 import nbmod.ndarray as nd
 import nbmod.ndarray as ndarray
-import nbmod.ndarray_doc as ndarray_doc
-import nbmod.notebook as notebook
-from nbmod.util import np_array as np_array
-from nbmod.shape_semantics import np_shape as np_shape
-from nbmod.config import numpy_first as numpy_first
+import nbmod.compat.ndarray_doc as ndarray_doc
+notebook: ModuleType
+from nbmod.compat.util import np_array as np_array
+from nbmod.core.shape_semantics import np_shape as np_shape
+from nbmod.core.config import numpy_first as numpy_first
 import nbmod.onnx as onnx
 import nbmod.operator as operator
 import nbmod.optimizer as opt
@@ -55,27 +57,27 @@ import nbmod.profiler as profiler
 import nbmod.random as random
 import nbmod.recordio as recordio
 from nbmod.operator.register_op import register_op as register_op
-import nbmod.registry as registry
+import nbmod.core.registry as registry
 import nbmod.random as rnd
 import nbmod.rnn as rnn
-import nbmod.rtc as rtc
+rtc: ModuleType
 import nbmod.runtime as runtime
 import nbmod.safetensors as safetensors
-from nbmod.shape_semantics import set_np_shape as set_np_shape
+from nbmod.core.shape_semantics import set_np_shape as set_np_shape
 from nbmod.ops.jit import set_num_threads as set_num_threads
 import nbmod.sklearn as sklearn
 import nbmod.symbol as sym
 import nbmod.symbol as symbol
-import nbmod.symbol_doc as symbol_doc
+import nbmod.compat.symbol_doc as symbol_doc
 import nbmod.test_utils as test_utils
-import nbmod.th as th
+th: ModuleType
 from nbmod.operator.register_op import unregister_op as unregister_op
-from nbmod.util import use_np as use_np
-from nbmod.util import use_np_array as use_np_array
-from nbmod.util import use_np_shape as use_np_shape
-import nbmod.util as util
-import nbmod.visualization as visualization
-import nbmod.visualization as viz
+from nbmod.compat.util import use_np as use_np
+from nbmod.compat.util import use_np_array as use_np_array
+from nbmod.compat.util import use_np_shape as use_np_shape
+import nbmod.compat.util as util
+import nbmod.diagram.visualization as visualization
+import nbmod.diagram.visualization as viz
 from nbmod.ndarray import waitall as waitall
 from nbmod.passes.switches import without_passes as without_passes
 

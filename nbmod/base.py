@@ -281,9 +281,9 @@ error_types: dict[str, type[BaseException]] = {
 
 
 def _load(name: str) -> Any:  # type: ignore[explicit-any]  # names of any type
-    """Look up the names of MXNet's C interface (`c_interface`), which scripts import from here."""
+    """Look up the names of `compat.c_interface`, which scripts of MXNet import from here."""
     if not name.startswith("__"):
-        names = vars(import_module(f"{__package__}.c_interface"))
+        names = vars(import_module(f"{__package__}.compat.c_interface"))
         if name in names["__all__"]:
             return names[name]
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -294,7 +294,7 @@ if not TYPE_CHECKING:  # checkers shall not take every name for one that exists
 
 
 def __dir__() -> list[str]:
-    return __all__ + import_module(f"{__package__}.c_interface").__all__
+    return __all__ + import_module(f"{__package__}.compat.c_interface").__all__
 
 
 def _as_list(obj: Any) -> list[Any]:  # type: ignore[explicit-any]  # T for list[T] | T

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import subprocess
 import sys
 import types
 
@@ -90,6 +91,37 @@ def test_modules_that_are_absent_refuse_their_names(name):
     assert printed.startswith(f"mx.{name}.PandasLogger: ")
 
 
+ALIASES = """
+import importlib, pickle, sys
+import nbmod
+if sys.argv[1] == "mxnet":
+    nbmod.as_mxnet()
+from nbmod.core.import_paths import ALIASES
+for path, real in ALIASES.items():
+    if sys.argv[1] == "nbmod" and path.startswith("gluon."):
+        continue        # packages of MXNet that are one file each
+    package, _, name = f"{sys.argv[1]}.{path}".rpartition(".")
+    scope = {}
+    exec(f"import {package}.{name}; from {package} import {name} as found", scope)
+    module = importlib.import_module(f"nbmod.{real}")
+    assert sys.modules[f"{package}.{name}"] is scope["found"] is module, path
+    assert module.__spec__.name == module.__name__ == f"nbmod.{real}", path
+History = importlib.import_module(f"{sys.argv[1]}.history").History
+old = b"c" + f"{sys.argv[1]}.history\\nHistory\\n.".encode()
+assert pickle.loads(old) is History
+"""
+
+
+@pytest.mark.parametrize("top", ["nbmod", "mxnet"])
+def test_a_module_is_one_whatever_its_import_path(top):
+    subprocess.run([sys.executable, "-c", ALIASES, top], check=True, timeout=200)
+
+
+def test_modules_below_an_alias_are_not_loaded_twice():
+    run("import nbmod.contrib.onnx.exporting.export_model as a, nbmod.onnx as b; "
+        "assert a is b.exporting.export_model")
+
+
 def test_submodules_are_imported_from_the_package():
     run("from nbmod import gluon, image, np, util; import nbmod.gluon; "
         "assert image.image.imread is image.imread")
@@ -106,7 +138,8 @@ def test_unknown_names(place):
 def test_import_loads_the_ground_floor_only():
     loaded = run("import sys, nbmod; print(*[m for m in sys.modules if m.startswith('nbmod')])")
     assert set(loaded.split()) == {"nbmod", "nbmod.base", "nbmod.core.config", "nbmod.context",
-                                   "nbmod.core.fork", "nbmod.core.interrupts", "nbmod.core.short_tracebacks"}
+                                   "nbmod.core", "nbmod.core.fork", "nbmod.core.import_paths",
+                                   "nbmod.core.interrupts", "nbmod.core.short_tracebacks"}
 
 
 def test_arrays_need_no_compiler_and_no_file_format():
@@ -114,4 +147,5 @@ def test_arrays_need_no_compiler_and_no_file_format():
         "import sys, nbmod as mx; x = mx.nd.ones((2, 3)); (x * 2 + x[0]).sum(axis=1).asnumpy(); "
         "x[:, 1] = x[:, 0].exp(); mx.nd.dot(x, x.T); print(*sys.modules)"
     )
-    assert not set(loaded.split()) & {"numba", "llvmlite", "nbmod.core.serialization", "nbmod.symbol"}
+    assert not set(loaded.split()) & {"numba", "llvmlite", "nbmod.core.serialization",
+                                      "nbmod.symbol"}

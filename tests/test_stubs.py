@@ -56,8 +56,9 @@ def test_no_stub_hides_a_module(stubs):
 def test_stubs_are_part_of_the_package(stubs):
     config = configparser.ConfigParser()
     config.read(ROOT / "setup.cfg")
-    patterns = config["options.package_data"]["nbmod"].split(", ")
-    shipped = {path for pattern in patterns for path in (ROOT / "nbmod").glob(pattern)}
+    shipped = {path for package in ("nbmod", "nbmod-stubs")
+               for pattern in config["options.package_data"][package].split(", ")
+               for path in (ROOT / package).glob(pattern)}
     assert {ROOT / path for path in stubs} <= shipped
 
 

@@ -1,2 +1,2 @@
 # Written by `python docs/generate_stubs.py`.
-from nbmod.attribute import AttrScope as AttrScope
+from nbmod.symbol.attribute import AttrScope as AttrScope

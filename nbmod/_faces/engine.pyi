@@ -1,3 +1,3 @@
 # Written by `python docs/generate_stubs.py`.
-from nbmod.engine import bulk as bulk
-from nbmod.engine import set_bulk_size as set_bulk_size
+from nbmod.compat.engine import bulk as bulk
+from nbmod.compat.engine import set_bulk_size as set_bulk_size

@@ -1,3 +1,3 @@
 # Written by `python docs/generate_stubs.py`.
-from nbmod.error import MXNetError as MXNetError
-from nbmod.error import register as register
+from nbmod.compat.error import MXNetError as MXNetError
+from nbmod.compat.error import register as register

@@ -1,3 +1,3 @@
 # Written by `python docs/generate_stubs.py`.
-from nbmod.history import History as History
-from nbmod.history import plot as plot
+from nbmod.callback.history import History as History
+from nbmod.callback.history import plot as plot

@@ -1,3 +1,3 @@
 # Written by `python docs/generate_stubs.py`.
-from nbmod.misc import FactorScheduler as FactorScheduler
-from nbmod.misc import LearningRateScheduler as LearningRateScheduler
+from nbmod.compat.misc import FactorScheduler as FactorScheduler
+from nbmod.compat.misc import LearningRateScheduler as LearningRateScheduler

@@ -1,2 +1,2 @@
 # Written by `python docs/generate_stubs.py`.
-from nbmod.monitor import Monitor as Monitor
+from nbmod.callback.monitor import Monitor as Monitor

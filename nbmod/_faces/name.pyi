@@ -1,3 +1,3 @@
 # Written by `python docs/generate_stubs.py`.
-from nbmod.name import NameManager as NameManager
-from nbmod.name import Prefix as Prefix
+from nbmod.symbol.name import NameManager as NameManager
+from nbmod.symbol.name import Prefix as Prefix

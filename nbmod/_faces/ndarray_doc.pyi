@@ -1,2 +1,2 @@
 # Written by `python docs/generate_stubs.py`.
-from nbmod.ndarray_doc import NDArrayDoc as NDArrayDoc
+from nbmod.compat.ndarray_doc import NDArrayDoc as NDArrayDoc

@@ -1,2 +1,2 @@
 # Written by `python docs/generate_stubs.py`.
-from nbmod.symbol_doc import SymbolDoc as SymbolDoc
+from nbmod.compat.symbol_doc import SymbolDoc as SymbolDoc

@@ -1,4 +1,4 @@
 # Written by `python docs/generate_stubs.py`.
-from nbmod.visualization import network_dot as network_dot
-from nbmod.visualization import plot_network as plot_network
-from nbmod.visualization import print_summary as print_summary
+from nbmod.diagram.visualization import network_dot as network_dot
+from nbmod.diagram.visualization import plot_network as plot_network
+from nbmod.diagram.visualization import print_summary as print_summary

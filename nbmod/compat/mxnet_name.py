@@ -27,6 +27,7 @@ import numpy as np
 
 from ..base import MXNetError
 from ..core.config import CONFIG
+from ..core.import_paths import PACKAGE, AliasFinder
 from ..startup.sitecustomize import restore_names_of_python
 
 __all__ = ["MXNET_VERSION", "as_mxnet", "become_mxnet", "explain_errors", "numpy_cure",
@@ -43,7 +44,7 @@ class _Top(ModuleType):
     __path__: list[str] = []
 
     def __getattr__(self, name: str) -> Any:
-        nbmod = importlib.import_module(__package__)
+        nbmod = importlib.import_module(PACKAGE)
         try:
             return getattr(nbmod, name)
         except AttributeError:
@@ -51,56 +52,29 @@ class _Top(ModuleType):
                                  ) from None
 
     def __dir__(self) -> list[str]:
-        return dir(importlib.import_module(__package__))
+        return dir(importlib.import_module(PACKAGE))
 
 
-_MERGED = {
-    "gluon.nn": "activations basic_layers conv_layers", "gluon.rnn": "rnn_cell rnn_layer",
-    "gluon.data": "dataloader dataset sampler", "gluon.data.vision": "datasets",
-    "gluon.contrib.cnn": "conv_layers", "gluon.contrib.data": "sampler text",
-    "gluon.contrib.estimator": "batch_processor estimator event_handler utils",
-    "gluon.contrib.nn": "basic_layers", "gluon.contrib.rnn": "conv_rnn_cell rnn_cell"}
-"""Modules of MXNet whose names their package itself has here."""
+class _MXNetFinder(AliasFinder):
+    """Finds `mxnet`, its modules, and `mxnet_predict`, which MXNet's amalgamation has beside it."""
 
-
-def _own_name(name: str) -> str:
-    """nbmod's name of a module of MXNet; "" for any other."""
-    if name == "mxnet_predict":  # MXNet's amalgamation has it beside the package
-        return f"{__package__}.{name}"
-    top, _, path = name.partition(".")
-    package, _, last = path.rpartition(".")
-    # Python asks for nbmod's name where one is imported from a package: `from mxnet.x import y`.
-    if top in ("mxnet", __package__) and last in _MERGED.get(package, "").split():
-        return f"{__package__}.{package}"
-    return f"{__package__}.{path}" if top == "mxnet" and path else ""
-
-
-class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Finds `mxnet.*`, `mxnet_predict` and merged modules by importing `nbmod.*`."""
+    def target_of(self, fullname: str) -> str:
+        return (f"{PACKAGE}.{fullname}" if fullname == "mxnet_predict"
+                else super().target_of(fullname))
 
     def find_spec(self, fullname: str, path: Sequence[str] | None = None, target: Any = None
                   ) -> importlib.machinery.ModuleSpec | None:
-        if fullname != "mxnet":
-            own = _own_name(fullname)
-            if not own or importlib.util.find_spec(own) is None:
-                return None
-        return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
+        if fullname == "mxnet":
+            return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
+        return super().find_spec(fullname, path, target)
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
         if spec.name == "mxnet":
-            return _Top("mxnet", f"{__package__} under the name of MXNet {MXNET_VERSION}")
-        module = importlib.import_module(_own_name(spec.name))
-        # The import system is about to overwrite these; the module keeps its own identity.
-        spec.loader_state = module.__spec__
-        return module
-
-    def exec_module(self, module: ModuleType) -> None:
-        spec = module.__spec__
-        if spec is not None and spec.name != "mxnet":
-            module.__spec__ = spec.loader_state
+            return _Top("mxnet", f"{PACKAGE} under the name of MXNet {MXNET_VERSION}")
+        return super().create_module(spec)
 
 
-FINDER = _Finder()
+FINDER = _MXNetFinder("mxnet")
 
 
 def as_mxnet() -> None:

@@ -7,23 +7,23 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .. import onnx
     from ..ndarray import contrib as nd
     from ..ndarray import contrib as ndarray
     from ..symbol import contrib as sym
     from ..symbol import contrib as symbol
-    from . import amp, autograd, io, onnx, quantization, svrg_optimization, tensorboard, text
+    from . import amp, autograd, io, quantization, svrg_optimization, tensorboard, text
     from . import quantization as quant
 
     # Of an installed package, checkers know the names of `__all__` only.
     __all__ = ["amp", "autograd", "io", "nd", "ndarray", "onnx", "quant", "quantization",
                "svrg_optimization", "sym", "symbol", "tensorboard", "text"]
 
-_MODULES = ("amp", "autograd", "io", "onnx", "quantization", "svrg_optimization", "tensorboard",
-            "text")
+_MODULES = ("amp", "autograd", "io", "quantization", "svrg_optimization", "tensorboard", "text")
 
 # Other names under which scripts import modules.
-_ALIASES = {"quant": ".quantization", "sym": "..symbol.contrib", "symbol": "..symbol.contrib",
-              "nd": "..ndarray.contrib", "ndarray": "..ndarray.contrib"}
+_ALIASES = {"nd": "..ndarray.contrib", "ndarray": "..ndarray.contrib", "onnx": "..onnx",
+            "quant": ".quantization", "sym": "..symbol.contrib", "symbol": "..symbol.contrib"}
 
 
 def _load(name: str) -> Any:

@@ -1,7 +1,6 @@
 """Data iterators, from which `Module.fit` draws batches."""
 
-from importlib import import_module
-from types import ModuleType
+import sys
 from typing import TYPE_CHECKING
 
 from .data_iter import DataBatch, DataDesc, DataIter
@@ -23,23 +22,16 @@ from .prefetching import PrefetchingIter
 from .resize_iter import ResizeIter
 from .text import CSVIter, LibSVMIter
 
-if TYPE_CHECKING:
-    from . import io, utils
-
 __all__ = ["CSVIter", "DataBatch", "DataDesc", "DataIter", "DatasetIter", "GeneratorIter",
            "ImageDetRecordIter", "ImageRecordInt8Iter", "ImageRecordIter", "ImageRecordIter_v1",
            "ImageRecordUInt8Iter", "ImageRecordUInt8Iter_v1", "LibSVMIter", "MNISTIter",
            "MXDataIter", "NDArrayIter", "PrefetchingIter", "ResizeIter"]
 __dir__ = __all__.copy
-if TYPE_CHECKING:  # of an installed package, checkers know the names of `__all__` only
-    __all__ += ["io", "utils"]
 
+if TYPE_CHECKING:
+    from .. import io
+    from .. import io as utils
 
-def _load(name: str) -> ModuleType:
-    if name in ("io", "utils"):  # paths of MXNet, `mx.io.io.NDArrayIter`
-        return import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-if not TYPE_CHECKING:  # checkers shall not take every name for one that exists
-    __getattr__ = _load
+    __all__ += ["io", "utils"]  # of an installed package, checkers know these names only
+else:
+    io = utils = sys.modules[__name__]  # MXNet's import paths, `mx.io.io.NDArrayIter`

@@ -39,7 +39,7 @@ class Finder:
     @staticmethod
     def create_module(spec):
         """Let nbmod's finder, which has all import paths of MXNet, come before this one."""
-        from nbmod.compat import FINDER, as_mxnet
+        from nbmod.compat.mxnet_name import FINDER, as_mxnet
 
         as_mxnet()
         return FINDER.create_module(spec)
@@ -47,7 +47,7 @@ class Finder:
     @staticmethod
     def exec_module(module):
         """Finish as nbmod's finder does."""
-        from nbmod.compat import FINDER
+        from nbmod.compat.mxnet_name import FINDER
 
         FINDER.exec_module(module)
 
@@ -60,7 +60,7 @@ def _repaired(spec):
 
     def exec_module(module):
         execute(module)
-        from nbmod.compat import explain_errors, restore_old_names
+        from nbmod.compat.mxnet_name import explain_errors, restore_old_names
 
         restore_old_names()
         explain_errors()

@@ -1,0 +1,2 @@
+# Written by `python docs/generate_stubs.py`.
+from nbmod.compat.libinfo import *
