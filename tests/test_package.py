@@ -10,6 +10,7 @@ import types
 import pytest
 
 import nbmod as mx
+from nbmod.core import import_paths
 from tests.execution.test_startup import run
 
 PAIRS = {
@@ -115,6 +116,14 @@ assert pickle.loads(old) is History
 @pytest.mark.parametrize("top", ["nbmod", "mxnet"])
 def test_a_module_is_one_whatever_its_import_path(top):
     subprocess.run([sys.executable, "-c", ALIASES, top], check=True, timeout=200)
+
+
+def test_modules_of_others_are_theirs():
+    """Whatever their names: `numba.np`, a `library` of somebody's."""
+    (finder,) = (each for each in sys.meta_path if getattr(each, "top", "") == "nbmod")
+    for path in [*import_paths.ALIASES, *import_paths.REFUSED]:
+        assert finder.find_spec(f"nbmod.{path}") is not None
+        assert finder.find_spec(f"numba.{path}") is finder.find_spec(path) is None
 
 
 def test_modules_below_an_alias_are_not_loaded_twice():

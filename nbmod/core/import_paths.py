@@ -97,26 +97,23 @@ class AliasFinder(MetaPathFinder, Loader):
     def target_of(self, fullname: str) -> str:
         """The real name of a module; '' for a name that this finder does not answer for."""
         top, _, path = fullname.partition(".")
-        if top != self.top or not path:
-            return ""
-        target = f"{PACKAGE}.{real_name(path)}"
-        return "" if target == fullname else target
+        return f"{PACKAGE}.{real_name(path)}" if top == self.top and path else ""
 
     def find_spec(self, fullname: str, path: Sequence[str] | None = None, target: Any = None
                   ) -> ModuleSpec | None:
         """The spec of an alias, or of a refused module; None for any other name."""
         real = self.target_of(fullname)
-        if not real and self.top == PACKAGE and fullname.partition(".")[2] in REFUSED:
-            return ModuleSpec(fullname, self, is_package=True)
-        if not real or find_spec(real) is None:
-            return None
-        return ModuleSpec(fullname, self, is_package=True)
+        if real == fullname:    # a module of its own, or one that refuses
+            exists = real.removeprefix(f"{PACKAGE}.") in REFUSED
+        else:
+            exists = bool(real) and find_spec(real) is not None
+        return ModuleSpec(fullname, self, is_package=True) if exists else None
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         """The module of the real name, or one that refuses."""
         real = self.target_of(spec.name)
-        if not real:
-            return _refusing(spec.name)
+        if real == spec.name:
+            return _refusing(real)
         module = import_module(real)
         # The import system is about to overwrite it; the module keeps its own identity.
         spec.loader_state = module.__spec__
