@@ -13,7 +13,7 @@ from nbmod.ops.op import Spec
 @pytest.fixture(autouse=True)
 def checked(monkeypatch):
     """One thread: of several, each but the last overruns into the workspace of the next."""
-    monkeypatch.setattr(mx.config.CONFIG, "check", 2)
+    monkeypatch.setattr(mx.core.config.CONFIG, "check", 2)
     threads = mx.get_num_threads()
     mx.set_num_threads(1)
     yield

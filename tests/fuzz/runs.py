@@ -56,7 +56,7 @@ def bound(mx: Any, program: Program, way: Way) -> Iterator[Any]:
 @contextmanager
 def settings(mx: Any, program: Program, way: Way) -> Iterator[None]:
     """A block in which executors are bound and run in this way."""
-    config = mx.config.CONFIG
+    config = mx.core.config.CONFIG
     check, threads = config.check, mx.get_num_threads()
     mirror = {"MXNET_BACKWARD_DO_MIRROR": str(int(program.mirror))}
     with ExitStack() as stack:

@@ -186,9 +186,9 @@ def test_settings_of_a_program_end_with_it(monkeypatch):
     program = next(program for program in drawn if program.mirror)
     # the first kernel of a process sets variables of its threads
     assert not error_of(mx, next(program for program in drawn if not program.mirror), 0)
-    before = dict(os.environ), vars(mx.config.CONFIG).copy(), mx.get_num_threads()
+    before = dict(os.environ), vars(mx.core.config.CONFIG).copy(), mx.get_num_threads()
     assert not error_of(mx, program, 0)
-    assert before == (dict(os.environ), vars(mx.config.CONFIG), mx.get_num_threads())
+    assert before == (dict(os.environ), vars(mx.core.config.CONFIG), mx.get_num_threads())
 
 
 def test_programs_shrink_to_the_line_that_fails():

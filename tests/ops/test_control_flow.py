@@ -346,7 +346,7 @@ def test_the_plan_shows_bodies():
 
 @pytest.mark.parametrize("program", ["twice", "counted", "chosen"])
 def test_plans_of_bodies_are_sound(program, monkeypatch):
-    monkeypatch.setattr(mx.config.CONFIG, "check", True)
+    monkeypatch.setattr(mx.core.config.CONFIG, "check", True)
     net = programs.symbol(mx, program, INPUTS[program])
     shapes = {"data": (3, 4, 1), "state": (1,)} if program == "twice" else {"data": (3, 2)}
     net.simple_bind(mx.cpu(), **shapes, **({"limit": (1,)} if program == "chosen" else {}))

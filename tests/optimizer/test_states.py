@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import nbmod as mx
 from nbmod import optimizer
 from nbmod.base import MXNetError
+from nbmod.core.serialization import record_bytes
 from nbmod.optimizer import Optimizer
 from nbmod.optimizer.states import dump_states, load_states
 from nbmod.optimizer.updater import save_states_file
@@ -113,7 +114,7 @@ class OldPickler(pickle._Pickler):
 
     def reducer_override(self, obj):
         if isinstance(obj, FakeArray):
-            content = bytearray(mx.serialization.record_bytes(obj.array))
+            content = bytearray(record_bytes(obj.array))
             self.module = obj.module
             return FakeArray, (None,), {"handle": content}
         return NotImplemented
@@ -426,7 +427,7 @@ def test_updaters_of_users_say_what_is_saved(tmp_path):
 def test_large_states_of_all_protocols(protocol):
     """Those of protocols 3 and 4 are copied once, into the array."""
     array = mx.nd.arange(1 << 20)
-    content = pickle.dumps({0: _Like(bytearray(mx.serialization.record_bytes(array.asnumpy())))},
+    content = pickle.dumps({0: _Like(bytearray(record_bytes(array.asnumpy())))},
                            protocol)
     tracemalloc.start()
     (states, _), (_, peak) = load_states(content), tracemalloc.get_traced_memory()

@@ -56,7 +56,7 @@ def test_outputs_are_mxnets(judge_of, name):
 def test_gradients_are_mxnets(judge_of, name, monkeypatch):
     """For all draws of the values, and without Winograd's tiles: in float32; or in float64, and in
     float32 except the few gradients that take another path (see `graph_runs`)."""
-    monkeypatch.setattr(mx.config.CONFIG, "winograd", False)
+    monkeypatch.setattr(mx.core.config.CONFIG, "winograd", False)
     for seed in SEEDS:
         found = judge_of(name, seed).compare(True)
         assert found["error"] <= graph_runs.TOLERANCE, (seed, found)
