@@ -8,6 +8,19 @@ symbol.
 Leaves are marked arrays (`Marked`), which have a gradient, and constants, the inputs that were not
 recorded.  An operation is recorded if one of its inputs is.
 
+The tape of `y = nd.exp(x); z = y * c`, where `x.attach_grad()` marks x and nothing marks c:
+
+    array  `_entry`     node                       inputs          values
+    x      (0, 0) ----> 0  Marked                  none            [x]
+    y      (1, 0) ----> 1  Recorded exp            (0, 0)          [y]: exp's gradient reads y
+    c      None         2  Recorded, a constant    none            [c]: that of the product reads c
+    z      (3, 0) ----> 3  Recorded broadcast_mul  (1, 0), (2, 0)  [None]: nothing reads z
+
+Here an entry is (node, output).  `z.backward()` takes the nodes that z depends on, 0 to 3, makes
+gradient nodes of them in reverse, and runs these on the values:
+
+    head, y, c -> _backward_broadcast_mul -> _backward_exp, with y -> `grad` of node 0
+
 Invariant: `values[i]` of a node is set if the gradient of the node itself, or of a recorded
 consumer, reads output i (`passes.gradient.reads`).  Other arrays are kept alive by the user only.
 `free` clears the inputs and values of nodes; an array whose node was freed counts as not recorded.
