@@ -7,6 +7,20 @@ MXNet: `locals["self"]` is the module.
 
 A batch callback with a method `before_update` has it called between the backward pass and the
 update.  Every callback may raise `StopTraining`.
+
+    mxnet_callbacks.py     MXNet's own: `Speedometer`, `ProgressBar`, `do_checkpoint` and their like
+    watchers.py            follow one metric: `EarlyStopping`, `BestCheckpoint`, `ReduceLROnPlateau`
+    limits.py              `ClipGradients`, which works before the update, and `TimeLimit`
+    loggers.py             the course of training in a file: `CSVLogger`, `JSONLogger`
+    tensorboard_writer.py  graph, scalars and histograms for TensorBoard
+    nan_guard.py           `NanGuard` stops at the first step that computes NaN or infinity
+    epoch_bars.py          the bars that `fit` shows on a terminal, and `Progress`, which shows them
+    monitor.py             `Monitor` prints statistics of outputs and parameters; `fit(monitor=...)`
+    history.py             `module.history` as plots
+    lr_finder.py           `lr_find`: the loss while the learning rate grows, as an `LRCurve`
+
+Begin with `mxnet_callbacks.py`.  Imports `base`, `checkpoint`, `compat.model`, `core`, `executor`,
+`graph`, `io`, `metric`, `module`, `ndarray`, `ops`, `optimizer`, `passes.entry_names` and `symbol`.
 """
 
 from ..base import StopTraining

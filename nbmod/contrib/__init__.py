@@ -1,4 +1,18 @@
-"""The modules of `mx.contrib`, each loaded when its name is first used."""
+"""The modules of `mx.contrib`, each loaded when its name is first used.
+
+    autograd.py         the functions of `mx.autograd` under their names before MXNet 0.10
+    io.py               `DataLoaderIter`: loaders of other libraries as iterators for `Module.fit`
+    tensorboard.py      `LogMetricsCallback`: metrics for TensorBoard
+    amp/                automatic mixed precision, float16 and float32
+    quantization/       networks on 8-bit integers, from trained float32 networks
+    svrg_optimization/  `SVRGModule`, which trains with variance-reduced gradients
+    text/               vocabularies and pre-trained word vectors
+    simpledet/          operators of SimpleDet's fork of MXNet, loaded when one is used
+
+Begin with `autograd.py`.  Imports `autograd`, `base`, `context`, `core.registry`, `graph`, `io`,
+`metric.eval_metric`, `module`, `ndarray`, `onnx`, `operator.register_op`, `ops`, `passes` and
+`symbol`.
+"""
 
 from __future__ import annotations
 

@@ -5,9 +5,16 @@
     mx.convert.write_model(model, "net.safetensors")
     arg_params, aux_params = mx.convert.from_torch(state_dict, symbol)
 
-`model_formats` has the formats, each read to and written from one value, a `StoredModel`.
-`torch_params` matches the layers of a PyTorch module, which `torch_modules` finds in its state
-dict, with those of a symbol (`symbol_layers`).
+Each format is read to and written from one value, a `StoredModel`.  Layers of PyTorch are matched
+by structure, never by guessed names: an uncertain match is an error.
+
+    model_formats.py  `StoredModel`, and the readers and writers of all formats
+    symbol_layers.py  the layers of a symbol that have parameters, in PyTorch's order
+    torch_modules.py  the modules of PyTorch that a state dict tells of, in that order
+    torch_params.py   `from_torch`, which matches the two sequences and moves parameters
+
+Begin with `model_formats.py`.  Imports `base`, `checkpoint`, `context`, `core`, `graph`, `ndarray`,
+`ops`, `passes.infer`, `safetensors.model_file`, `safetensors.tensor_file` and `symbol`.
 """
 
 from __future__ import annotations

@@ -1,11 +1,23 @@
 """`mx.gluon`: what scripts of the Module API import from it, and names for the rest.
 
-    SymbolBlock   networks exported from Gluon, called on arrays       (`symbol_block`)
-    loss          losses as functions of arrays or symbols
-    utils         split_and_load, clip_global_norm, download, ...
-
 Gluon's layers, data loaders and trainers are not part of nbmod.  Their names exist, so that modules
 which define subclasses of them can be imported; making an object of one is an MXNetError.
+
+    parameter.py     `Parameter`: an array with a name and a gradient
+    symbol_block.py  `SymbolBlock`: a network exported from Gluon, called on arrays
+    loss.py          losses as functions of arrays or symbols
+    utils.py         `split_and_load`, `clip_global_norm`, `download` and others
+    model_zoo/       networks for images, as symbols
+    absent.py        makes the classes that exist by name only
+    nn.py            names of layers
+    rnn.py           names of recurrent layers
+    block.py         names of blocks
+    trainer.py       the name `Trainer`
+    data/            names of data sets and loaders
+    contrib/         names of experimental parts
+
+Begin with `parameter.py`.  Imports `autograd`, `base`, `checkpoint`, `compat.c_interface`,
+`context`, `core.atomic`, `executor`, `graph`, `initializer`, `ndarray` and `symbol`.
 """
 
 from __future__ import annotations

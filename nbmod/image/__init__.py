@@ -1,4 +1,19 @@
-"""`mx.image`: reading and changing images, augmenters, and iterators over images."""
+"""`mx.image`: reading and changing images, augmenters, and iterators over images.
+
+An image is an NDArray of shape (height, width, channels).  Random numbers are drawn in MXNet's
+order, so that a script's seed gives the same crops; augmenters return new arrays.
+
+    image_functions.py  `imread`, `imdecode`, `imresize`, and functions that crop and rotate
+    augmenters.py       objects that change an image when called, and `CreateAugmenter`
+    iterator.py         `ImageIter`, over a record file, a list or image files
+    det_augmenters.py   augmenters that change an image together with the boxes in it
+    det_iterator.py     `ImageDetIter`, over images with boxes
+    drawing.py          boxes and names drawn into a NumPy image, in place
+    detection.py        `mx.image.detection`: the path to the parts for boxes
+
+Begin with `image_functions.py`.  Imports `base`, `context`, `core.log`, `io`, `ndarray`, `ops` and
+`recordio`.
+"""
 
 import sys
 from typing import TYPE_CHECKING

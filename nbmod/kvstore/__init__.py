@@ -1,8 +1,17 @@
 """Key-value stores: they sum gradients of several devices and store parameters.
 
-`base` defines the interface and the registry of names, `kvstore` the store of one process, `sums`
-how its GPUs add gradients, `nccl` how NVIDIA's library does that, `compression` gradients in two
-bits, `dist` stores of several processes.
+Every store has the interface of `base`, of which training needs `broadcast` and `pushpull`.
+
+    base.py         `KVStoreBase`, the interface, and `create`, which finds a store by name
+    compression.py  gradients in two bits, with the error fed back
+    kvstore.py      `KVStore`: the stores of one process, `local`, `device` and `nccl`
+    row_pull.py     rows of stored arrays, for `row_sparse_pull`
+    sums.py         sums over GPUs that read each other's memory, one launch for all keys
+    nccl.py         sums and copies between GPUs by NVIDIA's NCCL
+    distributed/    stores of several processes, `dist_sync` and `dist_async`
+
+Begin with `base.py`.  Imports `base`, `context`, `core`, `execution.pipeline`, `execution.steps`,
+`executor`, `launcher.placement`, `launcher.position`, `ndarray`, `ops` and `optimizer`.
 """
 
 from .base import KVStoreBase, create

@@ -1,7 +1,13 @@
 """Evaluation metrics: `create("acc")`, the registered classes, and the base class.
 
-`eval_metric` has the base class, composite and custom metrics; `classification`, `regression` and
-`likelihood` have the others.
+A metric is a sum and a count, each kept twice: since `reset` and since `reset_local`.
+
+    eval_metric.py     `EvalMetric`, the base; `create`, `CompositeEvalMetric` and `CustomMetric`
+    classification.py  accuracy, F1, MCC and others, of predicted classes
+    likelihood.py      cross entropy and perplexity, and means of loss outputs
+    regression.py      absolute and squared errors, and correlation
+
+Begin with `eval_metric.py`.  Imports `base`, `core.registry`, `ndarray` and `ops`.
 
 Examples
 --------

@@ -1,7 +1,16 @@
 """`mxnet.onnx`: models to and from files of ONNX (extra `onnx`).
 
 `export_model` writes a symbol with its parameters to a file and verifies it; `import_model` reads
-files, also those of others.
+files, also those of others.  An operator that cannot be converted is an error that lists all such
+nodes of the model.
+
+    exporting/        `export_model`: a symbol to a file
+    verification.py   onnxruntime's outputs of the file against nbmod's
+    reference_run.py  nbmod's outputs for that, node by node and without compilation
+    importing/        `import_model`: a file to a symbol
+
+Begin with `exporting/`.  Imports `base`, `checkpoint`, `context`, `core`, `gluon`, `graph`,
+`ndarray`, `ops`, `passes.infer`, `passes.rewrite` and `symbol`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,23 @@
 """Optimizers: `create("sgd", momentum=0.9)`, the classes that it creates, and `Updater`.
 
-`base_optimizer` has learning rates, update counts and multipliers; `sgd`, `adaptive`, `layerwise`
-and `contrib` have the optimizers; `updater` has the `Updater`, which training loops call; `states`
-has the file format of optimizer states.  The arithmetic is in `nbmod.ops.optimizer.sgd_update`.
+An optimizer chooses rates and makes the update operator of a step; the arithmetic is in
+`nbmod.ops.optimizer`.  Files of states are checked when they are read, and nothing in them is
+executed.
+
+    base_optimizer.py  `Optimizer`: learning rates, update counts and multipliers
+    sgd.py             SGD, NAG, Signum, SGLD, DCASGD
+    adaptive.py        Adam, AdaGrad, RMSProp and others, with a rate for each coordinate
+    layerwise.py       LARS, LBSGD and LAMB, for large batches
+    contrib.py         GroupAdaGrad
+    updater.py         `Updater`: an optimizer with the states of all parameters
+    states.py          `.states` files, MXNet's pickles
+    safe_unpickler.py  a reader of pickles that builds plain data and calls nothing
+    state_checks.py    checks of optimizers and states that were read
+    tensor_states.py   states in `.safetensors` files
+    optimizer.py       `mx.optimizer.optimizer`, MXNet's path to the classes
+
+Begin with `base_optimizer.py`.  Imports `base`, `context`, `core`, `lr_scheduler`, `ndarray`,
+`ops`, `safetensors.tensor_file` and `symbol`.
 
 Examples
 --------

@@ -5,9 +5,14 @@
     reader = recordio.MXIndexedRecordIO("a.idx", "a.rec", "r")
     header, jpeg = recordio.unpack(reader.read_idx(0))
 
-There are three layers: `frames` implements the layout of records in a file, `files` opens files for
-reading and writing, `record_headers` implements the contents of an image's record.  `pack_img` and
-`unpack_img` need the extra `[image]`.  `lists` reads lists of images with their labels.
+`pack_img` and `unpack_img` need the extra `[image]`.
+
+    frames.py          the layout of records in a file, and their recovery after damage
+    files.py           `MXRecordIO` and `MXIndexedRecordIO`, which threads and processes can share
+    record_headers.py  `IRHeader`, `pack` and `unpack`: the contents of an image's record
+    lists.py           `.lst` files: images with their labels
+
+Begin with `frames.py`.  Imports `base`, `core` and `imgproc.codecs`.
 """
 
 from .files import MXIndexedRecordIO, MXRecordIO

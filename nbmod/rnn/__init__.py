@@ -1,5 +1,21 @@
 """Recurrent networks from cells, and iterators and checkpoints for training them on sentences.
 
+A cell is a function (inputs, states) -> (output, states) of symbols.  Names of nodes and weights
+are exactly MXNet's, because checkpoints and scripts look them up.
+
+    base_cell.py   `BaseRNNCell`: parameters, first states, and `unroll`
+    gates.py       `RNNCell`, `LSTMCell` and `GRUCell`, and the steps that they share with `conv`
+    conv.py        cells over images, with convolutions
+    containers.py  `SequentialRNNCell` and `BidirectionalCell`
+    modifiers.py   `DropoutCell`, `ZoneoutCell` and `ResidualCell`
+    fused.py       `FusedRNNCell`: a stack of layers as one operator
+    rnn_cell.py    `mx.rnn.rnn_cell`, MXNet's path to the cells
+    io.py          `encode_sentences` and `BucketSentenceIter`
+    rnn.py         checkpoints that fused and unfused cells can both load
+
+Begin with `base_cell.py`.  Imports `base`, `callback.mxnet_callbacks`, `checkpoint`, `initializer`,
+`io`, `ndarray`, `ops` and `symbol`.
+
 Examples
 --------
 >>> import nbmod as mx

@@ -4,8 +4,14 @@
     mx.safetensors.save_model("net.safetensors", symbol, arg_params, aux_params)
     mx.safetensors.save_states("net.states.safetensors", updater.states, updater.optimizer)
 
-and `load`, `load_model`, `load_states`.  Nothing else than NumPy is needed: the format is a header
-and bytes (see `tensor_file`).  Nothing in a file is executed.
+and `load`, `load_model`, `load_states`.  No other library than NumPy is needed.  Nothing in a file
+is executed.
+
+    tensor_file.py  the format: a header of JSON, and the elements of NumPy arrays
+    model_file.py   parameters under MXNet's names, and the symbol in the metadata
+
+Begin with `tensor_file.py`.  Imports `base`, `checkpoint`, `context`, `core`, `ndarray`,
+`optimizer.tensor_states` and `symbol`.
 """
 
 from __future__ import annotations

@@ -1,11 +1,20 @@
 """Utilities for users' own tests: random arrays, comparisons, checks of symbols.
 
-    tolerance    default context, type and tolerances    arrays      random arrays and shapes
-    compare      comparison of arrays and symbols        check       outputs and gradients
-    consistency  across contexts and optimizers          generators  tests of random generators
-    datasets     existing data files                     process     environment, stderr, retries
-    sparse_arrays    random csr and row_sparse arrays
-    borrowed     names that scripts take by `from mxnet.test_utils import *`
+Random arrays come from NumPy's global generator, so that its seed repeats them.
+
+    tolerance.py      default context, element type and tolerances
+    arrays.py         random arrays and shapes
+    sparse_arrays.py  random csr and row_sparse arrays
+    compare.py        comparisons of arrays, which report the worst element, and of symbols
+    symbol_checks.py  outputs and gradients against expected values or finite differences
+    consistency.py    one computation across contexts, element types and optimizers
+    generators.py     statistical tests of random generators
+    datasets.py       MNIST, CIFAR-10 and others, from existing files
+    process.py        environment variables, standard error, retries, devices
+    borrowed.py       names that scripts take by `from mxnet.test_utils import *`
+
+Begin with `tolerance.py`.  Imports `base`, `compat.util`, `context`, `core`, `graph`, `io`,
+`ndarray`, `ops` and `symbol`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,14 @@
-"""`mx.contrib.amp`: automatic mixed precision, float16 where it is safe and float32 elsewhere."""
+"""`mx.contrib.amp`: automatic mixed precision, float16 where it is safe and float32 elsewhere.
+
+Operators compute in the types that `lists` says, unless a caller names others.
+
+    lists/      MXNet's operators in four classes: float16, float32, either, widest type
+    amp.py      `convert_model` for trained networks, `init` for training, and their like
+    casting.py  the casts that `init` inserts before each node or call that is made from then on
+
+Begin with `amp.py`.  Imports `base`, `graph`, `module`, `ndarray`, `ops`, `passes.mixed_precision`
+and `symbol`.
+"""
 
 from . import amp, lists
 from .amp import (

@@ -6,6 +6,13 @@ Three steps, which scripts can also take one by one: `quantize_graph` rewrites t
 parameters (`nbmod.passes.quantize_graph`), a *collector* sees the tensors of the float32 network on
 batches of calibration data, and `calib_graph` writes the ranges that it found into the symbol.
 Names with an underscore are those that scripts import from MXNet's module.
+
+    calibration.py  collectors, which keep least and largest values or histograms of tensors
+    parameters.py   the rewritten symbol, with its parameters as integers and their ranges
+    workflow.py     the steps one by one, and `quantize_model` and `quantize_net`, which take all
+
+Begin with `workflow.py`.  Imports `base`, `context`, `graph`, `io`, `module`, `ndarray`, `ops`,
+`passes` and `symbol`.
 """
 
 from .calibration import LayerHistogramCollector, LayerOutputMinMaxCollector, combine_histogram

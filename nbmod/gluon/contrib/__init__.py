@@ -1,1 +1,12 @@
-"""`mx.gluon.contrib`: names of Gluon's experimental parts (see `nbmod.gluon`)."""
+"""`mx.gluon.contrib`: names of Gluon's experimental parts (see `nbmod.gluon`).
+
+Every name is a class that can be imported and subclassed, and refuses to make objects.
+
+    nn.py         layers
+    cnn.py        convolutions
+    rnn.py        recurrent cells
+    data.py       samplers and texts
+    estimator.py  the trainer and its events
+
+Begin with `nn.py`.  Imports `gluon.absent`.
+"""

@@ -1,9 +1,24 @@
 """Distributed key-value stores: several processes, on one host or many, that exchange by MPI.
 
-`distributed_store` is the synchronous store, `overlap` its exchange during the backward pass,
-`async_store` the asynchronous one, `row_ranges` which rank owns which rows, `bucket` the exchange
-of dense arrays, `sparse_rows` that of rows, `gathered_states` optimizer states of all ranks, and
-`communicator` the interface to MPI.  `watchdog` names ranks that hang.
+Each row of a key has one owner, the rank that updates it.  Only buffers travel between
+ranks, of numbers and JSON: nothing is pickled.
+
+    row_ranges.py         which rank owns which rows of a key
+    communicator.py       `Communicator`: the collective operations, by MPI or of a single rank
+    bucket.py             dense keys that are exchanged together: reduce-scatter and all-gather
+    sparse_rows.py        the exchange of rows, by their indices
+    gathered_states.py    optimizer states of all ranks as one, for files
+    distributed_store.py  `DistributedStore`: the synchronous store
+    overlap.py            its exchange during the backward and the next forward pass
+    wire.py               messages of plain data and arrays as bytes
+    async_store.py        `AsynchronousStore`: each rank applies gradients as they arrive
+    watchdog.py           a thread that names the rank which all others wait for
+    watched.py            a communicator whose operations a watchdog sees
+    script_end.py         ends all ranks when an exception ends the script of one
+
+Begin with `row_ranges.py`.  Imports `base`, `context`, `core.config`, `execution.pipeline`,
+`execution.steps`, `executor`, `kvstore`, `launcher.placement`, `launcher.position`, `ndarray`,
+`ops` and `optimizer`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,26 @@
-"""Import of ONNX models: a symbol of MXNet's operators with its parameters."""
+"""Import of ONNX models: a symbol of MXNet's operators with its parameters.
+
+No file is trusted: sizes are checked before memory is allocated.  A node that cannot be imported is
+noted and the import goes on, so that the error lists all of them.
+
+    imported_tensor.py     `ImportedTensor`: a constant, or an output of a node of nbmod's graph
+    errors.py              the errors, with each node, its attributes and the reason
+    onnx_file.py           the file, parsed and checked, with nodes sorted
+    tensor_data.py         tensors of the file as arrays
+    node_import.py         `imports`, which registers a converter, and `NodeImport`, its argument
+    converters/            the converters
+    composition.py         arithmetic of tensors, for converters that compose operators
+    interpolation.py       interpolation along an axis as a matrix, for resizing
+    constant_folding.py    nodes that are computed now, such as arithmetic of shapes
+    sample_shapes.py       sizes for open dimensions, to learn what depends on them
+    function_body.py       operators that are defined by a graph of others
+    graph_import.py        the walk over the nodes: folded, converted, or replaced by a function
+    own_export.py          files of nbmod's exporter, which give their symbol back
+    imported_operators.py  operators and opsets that are imported, for the documentation
+
+Begin with `imported_tensor.py`.  Imports `base`, `checkpoint`, `context`, `core.interrupts`,
+`gluon`, `graph`, `ndarray`, `onnx.exporting`, `ops`, `passes.infer` and `symbol`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lists of operators for mixed precision."""
+"""Lists of operators for mixed precision, in `symbol_fp16`."""
 
 from . import symbol_fp16
 

@@ -2,6 +2,17 @@
 
 Each is a `SymbolBlock` whose graph and parameters are named as in MXNet: files that MXNet's
 `save_parameters` and `export` have written can be loaded, and `net.symbol` goes to `mx.mod.Module`.
+`get_model` is here; each file has one family and its functions, such as `resnet50_v1`.
+
+    alexnet.py     AlexNet, the shortest
+    vgg.py         VGG with 11 to 19 layers, with and without batch normalization
+    squeezenet.py  SqueezeNet 1.0 and 1.1
+    densenet.py    DenseNet with 121 to 201 layers
+    inception.py   Inception version 3, for images of 299 x 299
+    resnet.py      ResNet with 18 to 152 layers, versions 1 and 2
+    mobilenet.py   MobileNet, versions 1 and 2, by width
+
+Begin with `alexnet.py`.  Imports `base`, `context`, `gluon.model_zoo`, `initializer` and `symbol`.
 
 Examples
 --------
