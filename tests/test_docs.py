@@ -22,7 +22,7 @@ PAGES = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob("docs/**/
 
 
 def test_every_environment_variable_has_a_row():
-    source = (ROOT / "nbmod" / "config.py").read_text(encoding="utf-8")
+    source = (ROOT / "nbmod" / "core" / "config.py").read_text(encoding="utf-8")
     names = set(re.findall(r"\b(?:NBMOD|MXNET)_[A-Z_]+\b", source))
     text = (ROOT / "docs" / "environment.md").read_text(encoding="utf-8")
     assert len(names) > 5 and sorted(name for name in names if name not in text) == []
