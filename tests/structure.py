@@ -79,6 +79,7 @@ def figures() -> Iterator[tuple[str, Callable[[], object]]]:
         return f"{untyped:,} of {typed:,}: {untyped / typed:.1%}"
 
     yield "lines of nbmod/", lambda: f"{sum(text.count(chr(10)) for _, text in sources()):,}"
+    yield "files at the top of nbmod/", lambda: len([*ROOT.glob("*.py")])
     yield "ways to register execution", lambda: ", ".join(present(REGISTRIES))
     yield "interpreters", lambda: ", ".join(present(INTERPRETERS))
     yield "files that handle arrays without elements", lambda: sum(
