@@ -34,6 +34,8 @@ def rows(*shape: int, width: int = 6, seed: int = 0) -> np.ndarray:
 
 SIX = array([[0, .5, .1, .1, .2, .2], [1, .4, .1, .1, .2, .2], [0, .3, .1, .1, .14, .14],
              [2, .6, .5, .5, .7, .8], [0, .9, .11, .1, .2, .2], [-1, .8, .1, .1, .2, .2]])
+BEYOND = array([[0, .9, -1, 1, 2, 3], [0, .8, 10, -5, 12, 7], [0, .7, -.5, -.5, -2, -1],
+                [0, .6, 0, 30, 32, 35]])
 MANY = array(rows(2, 3, 20))
 DATA = ("data",)
 CLASSES = {"id_index": 0, "overlap_thresh": 0.2}
@@ -78,6 +80,8 @@ SAMPLES = [
     nms(array(rows(1, 5000)), {"overlap_thresh": .45, "topk": 200, "id_index": 0}, note="large"),
     nms(array([[0, float("nan"), 0, 0, 1, 1], [0, .5, 0, 0, 1, 1], [0, .5, 0, 0, 1, 1]]), {}, (),
         note="NaN and equal scores"),
+    *(nms(BEYOND, {"in_format": one, "out_format": other}, note="negative coordinates")
+      for one, other in (("corner", "center"), ("center", "corner"))),
     nms((6,), {}, error="at least 2 dimensions"),
     nms((3, 5), {}, error="coord_start is 2"),
     nms((3, 6), {"score_index": 3}, error="score_index is 3"),

@@ -129,7 +129,7 @@ def _take_boxes(data, where, start, before, after, y):
                 row[:] = y.dtype.type(-1)
                 continue
             row[:] = data[image, i]
-            if before != after:
+            if before != after and not row[start] < 0:
                 a, b, c, d = as_corners(data[image, i, start:start + 4], before)
                 if after:
                     a, b, c, d = (a + c) * half, (b + d) * half, c - a, d - b
@@ -228,8 +228,9 @@ class BoxNMS(FloatOp, name="_contrib_box_nms", aliases=("_contrib_box_non_maximu
     copied).  A row is suppressed if its iou with a better one that stays is above `overlap_thresh`
     and their classes are the same (or `force_suppress`, or no classes).
 
-    Equal scores keep their order; NaN scores are excluded.  The gradient goes to the rows that
-    stay, unchanged by formats.  The hidden output, (..., N, 1), has the source index of each row.
+    Equal scores keep their order; NaN scores are excluded.  Boxes whose first coordinate is
+    negative keep the format of the input, as in MXNet.  The gradient goes to the rows that stay,
+    unchanged by formats.  The hidden output, (..., N, 1), has the source index of each row.
     """
 
     overlap_thresh: float = 0.5

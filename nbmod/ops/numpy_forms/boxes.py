@@ -118,7 +118,8 @@ def _converted(op: BoxNMS, rows: np.ndarray) -> Any:
     """A copy of rows whose boxes have the format of the output."""
     if op.in_format != op.out_format:
         box = _coordinates(op, rows)
-        box[:] = _as_corners(box, True) if op.in_format == "center" else _as_centers(box)
+        result = _as_corners(box, True) if op.in_format == "center" else _as_centers(box)
+        box[:] = np.where(box[:, :1] < 0, box, result)
     return rows
 
 

@@ -138,7 +138,9 @@ def _formatted(node: NodeExport, rows: Value, width: int) -> Value:
     first, last = op.coord_start, op.coord_start + 4
     matrix = CORNERS if op.in_format == "center" else CENTERS
     parts = [columns(node, rows, 0, first)] * (first > 0)
-    parts.append(linear(node, columns(node, rows, first, last), matrix))
+    boxes = columns(node, rows, first, last)
+    stays = node.emit("Less", columns(node, rows, first, first + 1), node.scalar(0.0))
+    parts.append(node.emit("Where", stays, boxes, linear(node, boxes, matrix)))
     parts += [columns(node, rows, last, width)] * (last < width)
     return node.emit("Concat", *parts, axis=2) if len(parts) > 1 else parts[0]
 

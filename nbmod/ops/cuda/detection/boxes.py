@@ -57,7 +57,7 @@ def _take_kernel(real: type[np.floating], before: bool, after: bool) -> CudaKern
         at = (image * rows + source) * width
         for c in range(width):
             y[e * width + c] = real(x[at + c]) if source >= 0 else real(-1)
-        if source >= 0 and before != after:
+        if source >= 0 and before != after and not real(x[at + start]) < real(0):
             a, b, c, d = corners(x, at + start)
             if after:
                 a, b, c, d = (a + c) * half, (b + d) * half, c - a, d - b
