@@ -58,6 +58,7 @@ MOVED = {"data": normal((2, 6, 4)), "anchors": array(boxes(1, 6))}
 LOST = [[np.nan, 0, 2, 2], [0, np.nan, 2, 2], [0, 0, np.nan, 2], [0, 0, 2, np.nan]]
 UNUSUAL = [[1, 1, 2, 2], [1, 1, -2, 2], [1, 1, -2, -2], [.5, .5, np.inf, 1], [-np.inf, 0, 1, 1],
            *LOST, [np.nan, 0, -2, 2], [np.nan, np.nan, -1, -1], [1, 1, np.nan, -1], [np.nan] * 4]
+LIMITLESS = array(np.column_stack([np.zeros(26), np.linspace(.9, .1, 26), UNUSUAL + UNUSUAL[::-1]]))
 SCORES = {"data": distinct((2, 3, 4))}
 SQUARE = {"data": array([[.9, .8, .7], [.95, .85, .5], [.3, .2, .99], [.1, .97, .2]])}
 
@@ -82,6 +83,9 @@ SAMPLES = [
         note="NaN and equal scores"),
     *(nms(BEYOND, {"in_format": one, "out_format": other}, note="negative coordinates")
       for one, other in (("corner", "center"), ("center", "corner"))),
+    *(nms(LIMITLESS, {"in_format": one, "out_format": other, "overlap_thresh": limit}, (),
+          note="nan and infinity")
+      for one, other in (("corner", "center"), ("center", "corner")) for limit in (-1, .25)),
     nms((6,), {}, error="at least 2 dimensions"),
     nms((3, 5), {}, error="coord_start is 2"),
     nms((3, 6), {"score_index": 3}, error="score_index is 3"),

@@ -34,20 +34,21 @@ def assert_equal(found: list[list[np.ndarray]], rounding: float = 0) -> None:
 
 
 def strips_of_rows(dtype: str) -> np.ndarray:
-    """Rows that fill three strips and begin a fourth; equal scores, some of which are NaN, and a
-    box of NaN."""
+    """Rows that fill three strips and begin a fourth; equal scores, some of which are NaN, and
+    boxes with NaN and infinity."""
     from nbmod.ops.cuda.detection import nms
 
     found = rows(2, 3 * nms.STRIP + 5, seed=5)
     found[..., 1] = np.round(found[..., 1], 1)
     found[1, ::6, 1] = np.nan
-    found[0, 7, 2:6] = np.nan
+    found[0, 7, 2:6], found[0, 8::50, 3], found[1, ::50, 4] = np.nan, np.nan, np.inf
     return found.astype(dtype)
 
 
 @pytest.mark.parametrize("attrs", [
     {"overlap_thresh": 0.7}, {"overlap_thresh": 0.3, "id_index": 0, "background_id": 1},
     {"overlap_thresh": 0.5, "topk": 150, "valid_thresh": 0.1, "in_format": "center"},
+    {"overlap_thresh": -1},
 ], ids=str)  # fmt: skip
 def test_boxes_of_several_strips_stay_or_go_as_on_the_cpu(attrs):
     assert_equal(both(lambda x: mx.nd.contrib.box_nms(x, **attrs), strips_of_rows("float32")))

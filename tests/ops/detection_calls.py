@@ -13,6 +13,7 @@ import numpy as np
 Rng = np.random.RandomState
 Call = tuple[dict[str, object], list[np.ndarray]]
 THRESHOLDS = (-1, 0, 0.2, 0.25, 1 / 3, 0.5, 0.75, 1)
+UNUSUAL = (np.nan, np.nan, np.inf, -np.inf)
 
 
 def _some(rng: Rng, values: np.ndarray, replacement: float, share: float) -> np.ndarray:
@@ -26,17 +27,23 @@ def _scores(rng: Rng, *shape: int) -> np.ndarray:
 
 
 def _boxes(rng: Rng, *shape: int) -> np.ndarray:
-    """Corners in [0, 2], anywhere or on a grid; sometimes empty, inverted and NaN ones."""
+    """Corners in [0, 2], anywhere or on a grid; some empty, inverted, infinite and NaN ones."""
     found = rng.rand(*shape, 4) if rng.rand() < 0.5 else rng.randint(9, size=(*shape, 4)) / 8
     if rng.rand() < 0.7:
         found[..., 2:] = found[..., :2] + np.maximum(found[..., 2:], 0.125)
-    return _some(rng, found, np.nan, rng.choice([0, 0, 0, 0.05]))
+    return _some(rng, found, rng.choice(UNUSUAL), rng.choice([0, 0, 0, 0.05, 0.15]))
 
 
 def _anchors(rng: Rng, *shape: int) -> np.ndarray:
     """Boxes with a positive area."""
     low, size = (rng.randint(1, 9, size=(*shape, 2)) / 8 for _ in range(2))
     return np.concatenate([low, low + size], axis=-1) + rng.choice([0, 0.01]) * rng.rand(*shape, 4)
+
+
+def _offsets(rng: Rng, *shape: int) -> np.ndarray:
+    """None or any, sometimes with NaN and infinity."""
+    found = rng.randn(*shape) * rng.choice([0, 1])
+    return _some(rng, found, rng.choice(UNUSUAL), rng.choice([0, 0, 0, 0.05, 0.15]))
 
 
 def box_nms(rng: Rng) -> Call:
@@ -87,8 +94,8 @@ def multibox_target(rng: Rng) -> Call:
 
 def multibox_detection(rng: Rng) -> Call:
     count, classes = rng.randint(1, 20), rng.randint(1, 5)
-    offsets = rng.randn(2, 4 * count) * rng.choice([0, 1])
-    anchors = _anchors(rng, 1, count) / 2
+    offsets = _offsets(rng, 2, 4 * count)
+    anchors = (_anchors if rng.rand() < 0.7 else _boxes)(rng, 1, count) / 2
     return {"clip": rng.rand() < 0.5, "threshold": rng.choice([-2, 0.01, 0.5]),
             "nms_threshold": rng.choice([*THRESHOLDS, 2]), "force_suppress": rng.rand() < 0.3,
             "nms_topk": rng.choice([-1, 0, 3, 99])}, [_scores(rng, 2, classes, count), offsets,
@@ -97,11 +104,11 @@ def multibox_detection(rng: Rng) -> Call:
 
 def multi_proposal(rng: Rng, batch: int = 2) -> Call:
     height, width = rng.randint(1, 7, size=2)
-    offsets = 0.3 * rng.randn(batch, 16, height, width) * rng.choice([0, 1])
+    offsets = 0.3 * _offsets(rng, batch, 16, height, width)
     info = np.column_stack([rng.randint(1, 8, size=(batch, 2)) * 16, rng.choice([1, 2], batch)])
     return {"rpn_pre_nms_top_n": rng.choice([0, 3, 20, 999]), "rpn_min_size": rng.choice([4, 40]),
-            "rpn_post_nms_top_n": rng.choice([1, 4, 30]), "threshold": rng.choice([0, 0.3, 0.7]),
-            "scales": (2, 4), "ratios": (0.5, 1), "iou_loss": rng.rand() < 0.3,
+            "rpn_post_nms_top_n": rng.choice([1, 4, 30]), "scales": (2, 4), "ratios": (0.5, 1),
+            "threshold": rng.choice([-1, 0, 0.3, 0.7]), "iou_loss": rng.rand() < 0.3,
             "output_score": rng.rand() < 0.5}, [_scores(rng, batch, 8, height, width), offsets,
                                                 info]
 

@@ -16,8 +16,10 @@ import pytest
 import nbmod as mx
 from nbmod.ops import OPS
 from nbmod.ops.param import fields_of
-from tests.cases import Sample, all_samples
+from tests.cases import Sample, all_samples, array
+from tests.cases.boxes import IOU, NMS
 from tests.compare import assert_same
+from tests.ops.detection_calls import CALLS
 from tests.oracle.client import OracleError
 from tests.oracle.coverage import covered
 from tests.programs import common
@@ -31,6 +33,17 @@ def test_same_as_mxnet(oracle, exact_products, name, dtype):
     sample = SAMPLES[name]
     with exact_products(sample.op.startswith(("_sg_mkldnn_", "_contrib_quantized_"))):
         require_same(oracle, sample, dtype)
+
+
+@pytest.mark.parametrize("op", [IOU, NMS])
+def test_random_calls_same_as_mxnet(oracle, op):
+    for seed in range(100):
+        attrs, values = CALLS[op](np.random.RandomState(seed))
+        inputs = dict(zip(OPS[op].inputs, map(array, values), strict=True))
+        try:
+            require_same(oracle, Sample(op, inputs, attrs, ()), "float32")
+        except AssertionError as error:
+            raise AssertionError(f"seed {seed}: {attrs}") from error
 
 
 def require_same(oracle: Any, sample: Sample, dtype: str) -> None:

@@ -21,10 +21,10 @@ from ..rules import common_type
 from ..shape import ShapeMismatch, Shapes, unify, unify_all
 from ..tensor.ordering import INT64, rank_work, ranking
 
-__all__ = ["as_corners", "iou", "overlaps_any", "share"]
+__all__ = ["KEPT_ROWS", "area", "as_corners", "common_area", "iou", "keep", "overlaps_any", "share"]
 
-LEFT, TOP, RIGHT, BOTTOM, GROUP = range(5)
-"""Rows of the boxes that suppression keeps."""
+LEFT, TOP, RIGHT, BOTTOM, AREA, GROUP, KEPT_ROWS = range(7)
+"""Rows of the boxes that suppression keeps, and their number."""
 
 Format = Literal["center", "corner"]
 
@@ -43,50 +43,66 @@ def as_corners(box, center):
 
 
 @inlined
-def iou(a, b, pixel):
-    """Intersection over union of two boxes' corners, whose sizes are right - left + `pixel`."""
+def common_area(a, b, pixel):
+    """Area of the intersection of two boxes' corners, whose sizes are right - left + `pixel`.
+
+    NaN in b is no limit of it, and it is NaN where an infinite side meets an empty one.
+    """
     (left, top, right, bottom), (x0, y0, x1, y1), zero = a, b, pixel - pixel
     width = min(right, x1) - max(left, x0) + pixel
     height = min(bottom, y1) - max(top, y0) + pixel
-    common = max(width, zero) * max(height, zero)
-    both = ((right - left + pixel) * (bottom - top + pixel)
-            + (x1 - x0 + pixel) * (y1 - y0 + pixel) - common)
+    return max(zero, width) * max(zero, height)
+
+
+@inlined
+def iou(a, b, zero):
+    """Intersection over union of two boxes' corners."""
+    (left, top, right, bottom), (x0, y0, x1, y1), common = a, b, common_area(a, b, zero)
+    both = (right - left) * (bottom - top) + (x1 - x0) * (y1 - y0) - common
     return common / both if common > zero else zero
 
 
 @inlined
 def share(a, b, areas, zero):
-    """Intersection over union of two boxes' corners whose areas add to `areas`.  NaN in b is no
-    limit of the intersection; the quotient is NaN where an infinite side meets an empty one."""
-    (left, top, right, bottom), (x0, y0, x1, y1) = a, b
-    width, height = min(right, x1) - max(left, x0), min(bottom, y1) - max(top, y0)
-    common = max(zero, width) * max(zero, height)
+    """Intersection over union of two boxes' corners whose areas add to `areas`."""
+    common = common_area(a, b, zero)
     return zero if common <= zero else common / (areas - common)
 
 
 @inlined
-def _area(box, center):
-    x, y, u, v = box
-    width, height, zero = u if center else u - x, v if center else v - y, box.dtype.type(0)
+def area(box, center, pixel):
+    """Area of a box, which is a center and a size if `center`; 0 if a size is negative."""
+    (x, y, u, v), zero = box, pixel - pixel
+    width, height = u if center else u - x + pixel, v if center else v - y + pixel
     return zero if width < zero or height < zero else width * height
 
 
 @inlined
-def overlaps_any(box, group, kept, count, threshold, pixel, grouped):
-    """Whether `box` overlaps one of the first `count` columns of kept (5, n): corners and group.
+def overlaps_any(box, own, group, kept, count, threshold, pixel, grouped):
+    """Whether `box`, of area `own`, overlaps one of the first `count` columns of `kept`.
 
-    If `grouped`, only boxes of the same group count.  In chunks of 64, which are vectorised.
+    If `grouped`, only boxes of the same group count.  In chunks of 64, which are vectorised.  No
+    overlap is above the threshold if it is NaN, as that of boxes without area.
     """
     left, top, right, bottom = kept[LEFT], kept[TOP], kept[RIGHT], kept[BOTTOM]
-    groups = kept[GROUP]
+    areas, groups = kept[AREA], kept[GROUP]
     for start in range(0, count, 64):
         hits = 0
         for j in range(start, min(start + 64, count)):
-            share = iou(box, (left[j], top[j], right[j], bottom[j]), pixel)
-            hits += (share > threshold) & ((groups[j] == group) | (not grouped))
+            common = common_area((left[j], top[j], right[j], bottom[j]), box, pixel)
+            hits += ((common / (areas[j] + own - common) > threshold)
+                     & ((groups[j] == group) | (not grouped)))
         if hits:
             return True
     return False
+
+
+@inlined
+def keep(box, own, group, rows, count):
+    """Write a box, its area and its group to a column."""
+    for c in range(4):
+        rows[c, count] = box[c]
+    rows[AREA, count], rows[GROUP, count] = own, group
 
 
 @inlined
@@ -98,12 +114,10 @@ def _keep(data, score, order, threshold, columns, center, kept, where):
         i = order[k]
         if np.isnan(score[i]):
             break
-        box = as_corners(data[i, start:start + 4], center)
-        group = data[i, max(index, 0)]
-        if not overlaps_any(box, group, kept, count, threshold, pixel, index >= 0):
-            for c in range(4):
-                kept[c, count] = box[c]
-            kept[4, count] = group
+        row, group = data[i, start:start + 4], data[i, max(index, 0)]
+        box, own = as_corners(row, center), area(row, center, pixel)
+        if not overlaps_any(box, own, group, kept, count, threshold, pixel, index >= 0):
+            keep(box, own, group, kept, count)
             where[count] = i
             count += 1
     for k in range(count, where.size):
@@ -141,9 +155,9 @@ def _iou_pairs(a, b, center, y):
     """y (M, N) = iou of a (M, 4) and b (N, 4); NaN and infinity decide as in MXNet."""
     zero = y.dtype.type(0)
     for i in prange(a.shape[0]):
-        box, own = as_corners(a[i], center), _area(a[i], center)
+        box, own = as_corners(a[i], center), area(a[i], center, zero)
         for j in range(b.shape[0]):
-            other, areas = as_corners(b[j], center), own + _area(b[j], center)
+            other, areas = as_corners(b[j], center), own + area(b[j], center, zero)
             y[i, j] = share(box, other, areas, zero) if center else share(other, box, areas, zero)
 
 
@@ -286,7 +300,7 @@ class BoxNMS(FloatOp, name="_contrib_box_nms", aliases=("_contrib_box_non_maximu
     def scratch(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
         groups, boxes, count = self._counts(ins[0].shape)
         score = Spec((groups, boxes), ins[0].dtype)
-        return [score, Spec((groups, count), INT64), Spec((groups, 5, boxes), ins[0].dtype),
+        return [score, Spec((groups, count), INT64), Spec((groups, KEPT_ROWS, boxes), ins[0].dtype),
                 Spec((groups, boxes), INT64), *rank_work(score, groups)]
 
     def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:

@@ -20,7 +20,7 @@ from ..param import Floats
 from ..rules import copy_over
 from ..shape import ShapeMismatch, Shapes, unify, unify_all
 from ..tensor.ordering import INT64, rank_work, ranking
-from .boxes import iou, overlaps_any
+from .boxes import KEPT_ROWS, area, iou, keep, overlaps_any
 
 __all__ = ["MultiBoxDetection", "MultiBoxPrior", "MultiBoxTarget"]
 
@@ -203,13 +203,12 @@ def _suppress_rows(rows, score, order, threshold, grouped, kept, out):
             out[k, 0] = -1
             continue
         out[k] = rows[order[k]]
-        box = _corners(out[k], 2)
-        if overlaps_any(box, out[k, 0], kept, count, threshold, pixel, grouped):
+        box, group = _corners(out[k], 2), out[k, 0]
+        own = area(box, False, pixel)
+        if overlaps_any(box, own, group, kept, count, threshold, pixel, grouped):
             out[k, 0] = -1
             continue
-        for c in range(4):
-            kept[c, count] = box[c]
-        kept[4, count] = out[k, 0]
+        keep(box, own, group, kept, count)
         count += 1
 
 
@@ -419,7 +418,7 @@ class MultiBoxDetection(FloatOp, name="_contrib_MultiBoxDetection"):
         kind = ins[0].dtype
         score = Spec((batch, count), kind)
         return [Spec((batch, count, 6), kind), score, Spec((batch, self._sorted(count)), INT64),
-                Spec((batch, 5, count), kind), *rank_work(score, batch)]
+                Spec((batch, KEPT_ROWS, count), kind), *rank_work(score, batch)]
 
     def least_overlap(self, real: type[np.floating]) -> Any:
         """The value of type `real` that an iou must exceed: "at least" is "more than the next lower

@@ -19,7 +19,7 @@ from ..op import Call, Run, Spec
 from ..param import Floats
 from ..shape import ShapeMismatch, Shapes, unify
 from ..tensor.ordering import INT64, rank_work, ranking
-from .boxes import overlaps_any
+from .boxes import KEPT_ROWS, area, keep, overlaps_any
 
 __all__ = ["MultiProposal", "Proposal", "RegionProposals"]
 
@@ -86,11 +86,11 @@ def _select(boxes, score, order, threshold, kept, where, image, rois, out):
     for k in range(order.size):
         if count == rois.shape[0]:
             break
-        box = boxes[order[k]]
-        left, top, right, bottom = box
-        if not overlaps_any((left, top, right, bottom), one, kept, count, threshold, one, False):
-            for c in range(4):
-                kept[c, count] = box[c]
+        left, top, right, bottom = boxes[order[k]]
+        box = left, top, right, bottom
+        own = area(box, False, one)
+        if not overlaps_any(box, own, one, kept, count, threshold, one, False):
+            keep(box, own, one, kept, count)
             where[count] = order[k]
             count += 1
     for k in range(rois.shape[0]):
@@ -210,8 +210,9 @@ class MultiProposal(RegionProposals, name="_contrib_MultiProposal"):
         total = height * width * len(self.scales) * len(self.ratios)
         score, post = Spec((batch, total), kind), self.rpn_post_nms_top_n
         return [outs[1], Spec((batch, total, 4), kind), score,
-                Spec((batch, self._sorted(total)), INT64), Spec((batch, 5, post), kind),
-                Spec((batch, post), INT64), *rank_work(score, batch)]
+                Spec((batch, self._sorted(total)), INT64),
+                Spec((batch, KEPT_ROWS, post), kind), Spec((batch, post), INT64),
+                *rank_work(score, batch)]
 
     def _sorted(self, total: int) -> int:
         return min(self.rpn_pre_nms_top_n, total) if self.rpn_pre_nms_top_n > 0 else total

@@ -41,16 +41,20 @@ def _as_centers(corners: np.ndarray) -> Any:
     return np.concatenate(center_and_size(corners), axis=-1)
 
 
-def overlap(a: np.ndarray, b: np.ndarray, pixel: int = 0) -> Any:
+def overlap(a: np.ndarray, b: np.ndarray) -> Any:
     """Intersection over union of corners a (..., 4) and b (..., 4), which are broadcast.
 
-    A side is right - left + `pixel` long.  Boxes that do not intersect have 0.  NaN in b is no
-    limit of the intersection.
+    Boxes that do not intersect have 0.
     """
-    sides = shared_sides(a, b) + pixel
-    common = np.prod(np.where(sides < 0, 0, sides), axis=-1)
-    both = _area(a, pixel) + _area(b, pixel) - common
+    common = _common_area(a, b)
+    both = _areas(a) + _areas(b) - common
     return np.divide(common, both, out=np.zeros_like(common), where=common > 0)
+
+
+def _common_area(a: np.ndarray, b: np.ndarray, pixel: int = 0) -> Any:
+    """Area of the intersection of corners; NaN in b is no limit of it."""
+    sides = shared_sides(a, b) + pixel
+    return np.prod(np.where(sides > 0, sides, 0), axis=-1)
 
 
 def shared_sides(a: np.ndarray, b: np.ndarray) -> Any:
@@ -60,22 +64,26 @@ def shared_sides(a: np.ndarray, b: np.ndarray) -> Any:
     return high - low
 
 
-def _area(corners: np.ndarray, pixel: int) -> Any:
-    return np.prod(corners[..., 2:4] - corners[..., :2] + pixel, axis=-1)
+def _areas(boxes: np.ndarray, pixel: int = 0, is_center: bool = False) -> Any:
+    """Areas of boxes (..., 4), which are centers and sizes if `is_center`; 0 if one is negative."""
+    sizes = boxes[..., 2:4] if is_center else boxes[..., 2:4] - boxes[..., :2] + pixel
+    return np.where((sizes < 0).any(axis=-1), 0, sizes.prod(axis=-1))
 
 
 def suppress(boxes: np.ndarray, threshold: float, groups: np.ndarray | None = None, pixel: int = 0,
-             most: int | None = None) -> Any:
+             most: int | None = None, is_center: bool = False) -> Any:
     """Positions of the boxes (n, 4), the best first, that stay: at most `most`.
 
-    A box stays if its overlap with each better one of its group that stays is at most `threshold`.
+    A box stays if its overlap with no better one of its group that stays is above `threshold`.
     """
+    areas, corners = _areas(boxes, pixel, is_center), _as_corners(boxes, is_center)
     kept: list[int] = []
     rest = np.arange(len(boxes))
     while rest.size and len(kept) != most:
         best, rest = rest[0], rest[1:]
         kept.append(best)
-        hit = overlap(boxes[rest], boxes[best], pixel) > threshold
+        common = _common_area(corners[best], corners[rest], pixel)
+        hit = common / (areas[best] + areas[rest] - common) > threshold
         if groups is not None:
             hit &= groups[rest] == groups[best]
         rest = rest[~hit]
@@ -105,9 +113,10 @@ def _kept(op: BoxNMS, rows: np.ndarray, most: int) -> Any:
     order = order[best_first(score[order])[:most]]
     ranked = rows[order]
     is_grouped = op.id_index >= 0 and not op.force_suppress
-    corners = _as_corners(_coordinates(op, ranked), op.in_format == "center")
     threshold = rows.dtype.type(as_float32(op.overlap_thresh))
-    return order[suppress(corners, threshold, ranked[:, op.id_index] if is_grouped else None)]
+    return order[suppress(_coordinates(op, ranked), threshold,
+                          ranked[:, op.id_index] if is_grouped else None,
+                          is_center=op.in_format == "center")]
 
 
 def _coordinates(op: BoxNMS, rows: np.ndarray) -> Any:
@@ -130,11 +139,9 @@ def box_nms_gradient(op: BoxNMS, ins: Sequence[Any], outs: Sequence[Any], call: 
 
 def _box_iou(op: BoxIoU, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
     pair, is_center = [array.reshape(-1, 4) for array in ins], op.format == "center"
-    sizes = (box[:, 2:] if is_center else box[:, 2:] - box[:, :2] for box in pair)
-    a, b = (np.where((size < 0).any(axis=1), 0, size.prod(axis=1)) for size in sizes)
+    a, b = (_areas(box, is_center=is_center) for box in pair)
     lhs, rhs = (_as_corners(box, is_center) for box in pair)
-    sides = shared_sides(lhs[:, None], rhs) if is_center else shared_sides(rhs, lhs[:, None])
-    common = np.where(sides > 0, sides, 0).prod(axis=-1)
+    common = _common_area(lhs[:, None], rhs) if is_center else _common_area(rhs, lhs[:, None])
     shares = np.where(common <= 0, 0, common / (a[:, None] + b - common))
     outs[0][...] = shares.reshape(outs[0].shape)
 

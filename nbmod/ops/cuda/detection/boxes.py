@@ -19,7 +19,7 @@ from ..lib.kernel_math import MATH, minimum, real_of
 from ..lib.merge_sort import key_type, sort_rows, sort_scratch
 from ..runtime.device_memory import Arrays, or_scratch
 from ..runtime.launch import CudaKernel, Launch, cache, cuda, device_function, each, grid_stride
-from .nms import Boxes, Rule, corners_function, share, suppress, suppress_scratch
+from .nms import Boxes, Rule, area, corners_function, share, suppress, suppress_scratch
 
 exp, log = MATH["exp"], MATH["log"]
 
@@ -117,19 +117,12 @@ implements(BoxNMS, "cuda", _nms, _nms_backward, scratch=_nms_scratch)
 
 @cache
 def _iou_kernel(real: type[np.floating], center: bool) -> CudaKernel:
-    corners, zero = corners_function(real, center), real(0)
-
-    @device_function
-    def area(x, at):
-        width, height = real(x[at + 2]), real(x[at + 3])
-        if not center:
-            width, height = width - real(x[at]), height - real(x[at + 1])
-        return zero if width < zero or height < zero else width * height
+    plain, corners, zero = corners_function(real, False), corners_function(real, center), real(0)
 
     @grid_stride(exact=True)
     def iou_pairs(i, a, b, y, columns):
         k, j = i // columns * 4, i % columns * 4
-        areas = area(a, k) + area(b, j)
+        areas = area(plain(a, k), center, zero) + area(plain(b, j), center, zero)
         if center:
             y[i] = share(corners(a, k), corners(b, j), areas, zero)
         else:

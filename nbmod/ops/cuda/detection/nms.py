@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...detection import boxes
+from ...detection.boxes import AREA, GROUP, KEPT_ROWS
 from ...op import Spec
 from ..lib.block_reduce import BLOCK_SIZE, block_stride, each_block
 from ..lib.fill import fill
@@ -27,7 +28,7 @@ from ..lib.merge_sort import Sorted
 from ..runtime.device_memory import Array
 from ..runtime.launch import CudaKernel, Launch, cache, device_function, each, grid_stride
 
-__all__ = ["Boxes", "Rule", "Kept", "corners_function", "iou", "share", "suppress",
+__all__ = ["Boxes", "Rule", "Kept", "area", "corners_function", "iou", "share", "suppress",
            "suppress_scratch"]
 
 WORD = 32
@@ -75,7 +76,7 @@ class Kept(NamedTuple):
     counts: Array
     """(images,): the number of kept boxes."""
     boxes: Array
-    """(images, 5, size): sorted corners, and classes."""
+    """(images, 6, size): sorted corners, areas and classes."""
     eligible: Array
     """(images,): the number of boxes that take part."""
     suppressed: Array
@@ -93,7 +94,7 @@ def suppress_scratch(images: int, size: int, dtype: np.dtype) -> list[Spec]:
     """The scratch of `suppress`, the fields of its result, for boxes of `dtype`."""
     strip = _strip(images, size)
     return [Spec((images, size), INT32), Spec((images,), INT32),
-            Spec((images, 5, size), np.dtype(real_of(dtype))), Spec((images,), INT32),
+            Spec((images, KEPT_ROWS, size), np.dtype(real_of(dtype))), Spec((images,), INT32),
             Spec((images, strip), INT32), Spec((images, strip, strip // WORD), UINT32)]
 
 
@@ -110,13 +111,15 @@ def _higher(a, b):
     return b if b > a else a
 
 
-def _for_kernels(function: Any) -> Any:
+def _for_kernels(function: Any, **names: Any) -> Any:
     written = getattr(function, "py_func", None) or function.function  # compiled already, or not
-    return device_function(FunctionType(written.__code__, {"min": _lower, "max": _higher},
+    return device_function(FunctionType(written.__code__, {"min": _lower, "max": _higher, **names},
                                         written.__name__))
 
 
-iou, share = _for_kernels(boxes.iou), _for_kernels(boxes.share)
+common_area, area = _for_kernels(boxes.common_area), _for_kernels(boxes.area)
+iou, share = (_for_kernels(boxes.iou, common_area=common_area),
+              _for_kernels(boxes.share, common_area=common_area))
 
 
 @cache
@@ -134,19 +137,22 @@ def corners_function(real: type[np.floating], center: bool) -> Callable:
 
 
 @cache
-def _arrange_kernel(real: type[np.floating], center: bool, all_keys: bool) -> CudaKernel:
+def _arrange_kernel(real: type[np.floating], center: bool, all_keys: bool, pixel: int
+                    ) -> CudaKernel:
     """Gather boxes in sorted order, and count those that take part: NaN keys are last."""
-    corners = corners_function(real, center)
+    plain, corners = corners_function(real, False), corners_function(real, center)
+    extra = real(pixel)
 
     @grid_stride(exact=True)
     def arrange(e, x, keys, where, boxes, eligible, rows, width, start, group, size):
         image, k = e // size, e % size
         position = image * rows + k
-        row, to = (image * rows + where[position]) * width, image * 5 * size + k
+        row, to = (image * rows + where[position]) * width, image * KEPT_ROWS * size + k
         left, top, right, bottom = corners(x, row + start)
         boxes[to], boxes[to + size] = left, top
         boxes[to + 2 * size], boxes[to + 3 * size] = right, bottom
-        boxes[to + 4 * size] = real(x[row + group]) if group >= 0 else real(0)
+        boxes[to + AREA * size] = area(plain(x, row + start), center, extra)
+        boxes[to + GROUP * size] = real(x[row + group]) if group >= 0 else real(0)
         takes = all_keys or keys[position] == keys[position]
         if takes and (k + 1 == size or not (all_keys or keys[position + 1] == keys[position + 1])):
             eligible[image] = k + 1
@@ -170,6 +176,15 @@ def _box(boxes, at, size):
 
 
 @device_function
+def _suppresses(boxes, best, at, size, threshold, pixel):
+    """Whether a box that stays suppresses a later one."""
+    common = common_area(_box(boxes, best, size), _box(boxes, at, size), pixel)
+    areas = boxes[best + AREA * size] + boxes[at + AREA * size]
+    return (boxes[best + GROUP * size] == boxes[at + GROUP * size]
+            and common / (areas - common) > threshold)
+
+
+@device_function
 def _length(eligible, counts, image, first, strip, most):
     """The number of boxes to process in the strip that begins at `first`."""
     return minimum(eligible[image] - first, strip) if counts[image] < most else 0
@@ -182,13 +197,10 @@ def _suppress_by_kept(e, boxes, eligible, positions, counts, suppressed, thresho
     image, i = e // strip, e % strip
     hit = 0
     if i < _length(eligible, counts, image, first, strip, most):
-        start = image * 5 * size
-        at = start + first + i
-        box, group = _box(boxes, at, size), boxes[at + 4 * size]
+        start = image * KEPT_ROWS * size
         for j in range(counts[image]):
-            other = start + positions[image * size + j]
-            if (boxes[other + 4 * size] == group
-                    and iou(box, _box(boxes, other, size), pixel) > threshold):
+            best = start + positions[image * size + j]
+            if _suppresses(boxes, best, start + first + i, size, threshold, pixel):
                 hit = 1
                 break
     suppressed[e] = hit
@@ -203,14 +215,11 @@ def _overlap_masks(e, boxes, eligible, counts, suppressed, masks, threshold, pix
     i, column, image = e % strip, e // strip % words, e // (strip * words)
     length = _length(eligible, counts, image, first, strip, most)
     if i < length and i // WORD <= column and suppressed[image * strip + i] == 0:
-        start = image * 5 * size + first
-        box, group = _box(boxes, start + i, size), boxes[start + i + 4 * size]
+        start = image * KEPT_ROWS * size + first
         found = np.uint32(0)
         for b in range(WORD):
             j = column * WORD + b
-            at = start + j
-            if (i < j < length and boxes[at + 4 * size] == group
-                    and iou(box, _box(boxes, at, size), pixel) > threshold):
+            if i < j < length and _suppresses(boxes, start + i, start + j, size, threshold, pixel):
                 found |= _bit(b)
         masks[(image * strip + i) * words + column] = found
 
@@ -291,8 +300,9 @@ def suppress(boxes: Boxes, order: Sorted, rule: Rule, scratch: Sequence[Array]
     limits = real(rule.threshold), real(rule.pixel)
     most = size if rule.most is None else rule.most
     launches = [
-        *each(_arrange_kernel(real, boxes.center, rule.all_keys), images * size, boxes.data, *order,
-              found.boxes, found.eligible, rows, width, boxes.start, boxes.group, size),
+        *each(_arrange_kernel(real, boxes.center, rule.all_keys, rule.pixel), images * size,
+              boxes.data, *order, found.boxes, found.eligible, rows, width, boxes.start,
+              boxes.group, size),
         *fill(found.counts, 0)]
     for first in range(0, size, strip):
         where = (size, first, strip, most)
