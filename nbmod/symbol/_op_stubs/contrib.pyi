@@ -632,8 +632,9 @@ def box_nms(data: Symbol | None = None, overlap_thresh: float = 0.5, valid_thres
     copied).  A row is suppressed if its iou with a better one that stays is above `overlap_thresh`
     and their classes are the same (or `force_suppress`, or no classes).
 
-    Equal scores keep their order; NaN scores are excluded.  The gradient goes to the rows that
-    stay, unchanged by formats.  The hidden output, (..., N, 1), has the source index of each row.
+    Equal scores keep their order; NaN scores are excluded.  Boxes whose first coordinate is
+    negative keep the format of the input, as in MXNet.  The gradient goes to the rows that stay,
+    unchanged by formats.  The hidden output, (..., N, 1), has the source index of each row.
 
     Parameters
     ----------
