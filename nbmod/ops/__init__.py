@@ -1,7 +1,45 @@
 """The op table: `OPS[name]` is the class of an op, under its name or any alias.
 
 Op families are modules, imported one after another until a name that is looked for has appeared;
-the light ones, which eager expressions use, come first.  Nothing here compiles anything.
+the light ones, which eager expressions use, come first.  Nothing here compiles anything at import,
+and no op knows `nd`, `sym` or executors: ops compute on arrays of NumPy or of a device.
+
+    op.py           `Op`: its fields are parameters, its methods rules; `Spec`, `Call`, `Backward`
+    shape.py        shapes with unknown dimensions: unification, sizes, errors
+    param.py        types of parameters; MXNet's strings to values, and back
+    regions.py      rectangular regions of tensors; slices along an axis as columns of rows
+    traits.py       `OpTraits`: answers of ops to passes: views, in-place pairs, state, elements
+    subgraph.py     `Body`: a graph that a node runs; `SubgraphRun`: the part that a run needs
+    dispatch.py     the table of implementations: NumPy, compiled, eager, on a GPU, sparse
+    rules.py        rules of types and gradients that op families share
+    internal.py     ops that passes insert: accumulation, copies between devices, zeros
+    jit.py          `@kernel` and `@inlined`: the only module that uses `numba.njit`
+    device.py       `Device`: memory, copies and execution on a CPU or GPU
+    custom.py       `Custom`: the op whose rules and computation are a user's Python class
+    signature.py    how users call ops: signatures, docstrings, splitting of arguments
+    param_docs.py   one line about each parameter that many ops share, for help texts and docs/ops
+    refused_ops.py  MXNet's ops that are absent on purpose, and what to use instead
+    build/          the compile cache, and how numba compiles and links kernels
+    simd/           micro-kernels in LLVM IR, and the vector registers of the host
+    elementwise/    the formula language, its compiler, and all elementwise ops
+    tensor/         shapes, slices, order, indices, reductions
+    linalg/         matrix products (GEMM), factorisations
+    control_flow/   loops and branches over subgraphs
+    random/         the random number generator, sampling, densities
+    optimizer/      update steps of optimizers
+    nn/             layers: convolution, pooling, normalization, softmax, losses
+    rnn/            recurrent layers
+    image/          preprocessing, resampling, warping
+    detection/      boxes, anchors, regions of interest
+    contrib/        Fourier transforms, count sketches, Hawkes processes
+    quantization/   8-bit integers and layers on them
+    onednn/         fused layers in files of MXNet's oneDNN backend
+    blocked/        convolution and its neighbours in the channel-blocked layout
+    sparse/         arrays of which only some elements or rows are stored
+    numpy_forms/    ops whose own methods call kernels, defined with NumPy
+    cuda/           the GPU: its driver, its compiler, its simulator, and GPU kernels of all ops
+
+Begin with `op.py`.  Imports `base`, `context`, `core` and `graph`.
 """
 
 from __future__ import annotations

@@ -33,4 +33,28 @@ of it is a tile: ROWS rows of the gradient by the vectors of a span.
              +-------------------+-------------------+   a chunk of pixels, then the next
     span 2   |  part 1, part 0   |  part 1, part 1   |
              +-------------------+-------------------+
+
+    layout.py                `BlockedLayout`: nChw16c with a halo, and its invariants
+    reorder.py               kernels between (N, C, H, W) and the blocked layout
+    address_tables.py        `StripTask`, `OuterTask`, `PackPlan`: convolutions as tables of offsets
+    conv_driver.py           kernels that run these tables: strips, tiles, packing
+    blocked_convolution.py   `Kernels`: all three directions of one convolution
+    blocked_depthwise.py     depthwise convolution: a vector of filters for each block and tap
+    winograd.py              3 x 3 filters by Winograd's algorithm: forward and data gradient
+    winograd_weight_grad.py  the weight gradient by the adjoint of these transforms
+    winograd_convolution.py  both as `Kernels` of one convolution
+    ops.py                   the operators: reorders, convolution, concatenation, packed filters
+    blocked_batch_norm.py    BatchNorm with a fused addition and activation
+    blocked_pooling.py       pooling: for every window, all lanes of a block at once
+    depthwise_chain.py       inverted residuals (MobileNetV2), fused in bands of rows
+    int8.py                  int8 convolutions and dense layers, and the operators around them
+    direct.py                a planar convolution: reorder, compute in the blocked layout, reorder
+    autotune.py              run times of algorithms, measured once and cached on disk
+    choose_algorithm.py      the algorithm of each convolution, by a cost model or by measurement
+    conv_algorithms.py       rows "numba" of the table of implementations for planar convolutions
+
+Every tensor here has the two invariants of `layout.py`: its halo and its padding channels are zero.
+Begin with `layout.py`.  Imports `core`, `ops.device`, `ops.dispatch`, `ops.jit`, `ops.linalg`,
+`ops.nn`, `ops.op`, `ops.param`, `ops.quantization`, `ops.regions`, `ops.shape`, `ops.simd` and
+`ops.tensor`.
 """

@@ -11,6 +11,19 @@ directions and every geometry differ in these tables only:
 
 Output channels are processed in pairs of vectors, an odd one of a group alone.  Small images are
 processed several at a time, so that strips are full.
+
+Offsets of the pixels of one image with 2 x 3 pixels and a halo of 1, in two blocks of 4 lanes, and
+the tables of its convolution with 3 x 3 filters:
+
+    block 0     0   4   8  12  16        block 1    80  84  88  92  96
+               20  24  28  32  36                  100 104 108 112 116
+               40  44  48  52  56                  120 124 128 132 136
+               60  64  68  72  76                  140 144 148 152 156
+
+    taps       0 4 8  20 24 28  40 44 48    80 84 88  100 104 108  120 124 128
+    pixels     0 4 8  20 24 28              the first tap of each pixel of y, row by row
+
+A pixel of y is the sum of x[pixel + tap + lane] times the filters of the tap and lane.
 """
 
 from __future__ import annotations

@@ -5,6 +5,17 @@ of a block is one load, and operators are vectorized for images of any width.  W
 (N, C, H, W) with a halo: the layout of input images, since their few channels would fill only a
 small part of a vector.
 
+Memory of an image with 6 channels of 2 x 2 pixels, 4 lanes and a halo of 1 (c: channel, 0: zero):
+
+    block 0    0 0 0 0   0 0 0 0      0 0 0 0      0 0 0 0     a row of the halo
+               0 0 0 0   c0 c1 c2 c3  c0 c1 c2 c3  0 0 0 0     row 0 of the image: two pixels
+               0 0 0 0   c0 c1 c2 c3  c0 c1 c2 c3  0 0 0 0     row 1
+               0 0 0 0   0 0 0 0      0 0 0 0      0 0 0 0
+    block 1    0 0 0 0   0 0 0 0      0 0 0 0      0 0 0 0
+               0 0 0 0   c4 c5 0  0   c4 c5 0  0   0 0 0 0     two padding channels
+               0 0 0 0   c4 c5 0  0   c4 c5 0  0   0 0 0 0
+               0 0 0 0   0 0 0 0      0 0 0 0      0 0 0 0
+
 Two invariants hold for every blocked tensor:
 
     the halo, `halo` pixels around the image, is zero: it is the padding of the convolutions that

@@ -1,18 +1,31 @@
-"""The GPU: the only folder that imports `numba.cuda`.  None of it is imported before a `gpu(i)` is
-first used.
+"""The GPU: the only folder that imports `numba.cuda`.
 
-    device.py             `Gpu`, the Device of a `gpu(i)`
-    runtime/launch.py     kernels and launches
-    runtime/device_memory.py    arrays in GPU memory
-    runtime/compiler.py   kernels to cubins, with the typing rules of `int32_typing`
-    runtime/driver.py     every call of NVIDIA's driver
-    runtime/simulator.py  a GPU in Python, whose threads are `coroutines`
-    runtime/ptx.py        instructions that numba does not expose
-    lib/                  device functions and kernels that operators share
+None of it is imported before a `gpu(i)` is first used.
 
-Every other file holds the GPU kernels of the op file of the same folder and name; it is imported
-when an op of that file first runs on a GPU, and its `implements` calls declare twins.
+    device.py      `Gpu`, the Device of a `gpu(i)`
+    runtime/       kernels, launches, memory, the compiler, NVIDIA's driver, a simulator of GPUs
+    lib/           device functions and kernels that operators share: GEMM, reductions, sorting
+    elementwise/   code generator of formulas, and twins of elementwise ops
+    internal.py    twins of the ops that passes insert
+    custom.py      custom operators: the user's function receives arrays of the device
+    tensor/        twins of `ops/tensor`
+    linalg/        twins of `ops/linalg`
+    random/        twins of `ops/random`, and Philox on a device
+    optimizer/     twins of `ops/optimizer`
+    nn/            twins of `ops/nn`
+    rnn/           twins of `ops/rnn`
+    detection/     twins of `ops/detection`
+    image/         twins of `ops/image`
+    contrib/       twins of `ops/contrib`
+    quantization/  twins of `ops/quantization`
+    check.py       `python -m nbmod.ops.cuda.check`: compares every op on a GPU with that on the CPU
+
+Below the folders of twins, a file holds the GPU kernels of the op file of the same folder and name;
+it is imported when an op of that file first runs on a GPU, and its `implements` calls declare
+twins.
 
 Execution of a step: `Gpu.prepare` finds the op's twin, which selects kernels and grids and returns
 launches, plain values; the device prepares them once, and every run only starts them.
+
+Begin with `runtime/launch.py`.  Imports `base`, `context`, `core` and `ops`.
 """

@@ -9,6 +9,29 @@ arrays of a `FloatOp`, nor channels-last images.  Its results are those of the k
 rounding.
 Modules here declare their forms at their end (`ops.dispatch.implements`).  They have the names of
 the modules of ops that they are for, or are in `SHARED`.
+
+    fully_connected.py      the gradient of dense layers
+    sliding_window.py       convolution, deconvolution, pooling, resizing, and gradients
+    normalization.py        BatchNorm, layer norms, LRN, L2Normalization, and gradients
+    recurrent.py            RNN: one product for the inputs of all steps, then step by step
+    ordering.py             topk, sort and argsort by NumPy's argsort
+    optimizer_update.py     updates of weights: their programs, evaluated with NumPy
+    hawkes.py               hawkesll: history by history, from the times between pairs of events
+    resample.py             image resizing by the tables of `image.resample`
+    correlation.py          a displacement at a time, on shifted views of both images
+    spatial_transformer.py  BilinearSampler and SpatialTransformer, and gradients
+    boxes.py                overlaps, suppression, encoding, matching
+    multibox.py             MultiBoxTarget and MultiBoxDetection, image by image
+    proposal.py             Proposal and MultiProposal, image by image
+    roi.py                  pooling over regions of interest, bin by bin, and gradients
+    deformable.py           im2col of sampled points, and its gradients
+    quantized_layers.py     convolution and pooling of bytes
+    fused_layers.py         the fused layers of MXNet's oneDNN backend
+    inserted_ops.py         ops that passes insert, as compositions of the ops that they replace
+
+Begin with `__init__.py`.  Imports `ops.blocked`, `ops.contrib`, `ops.detection`, `ops.dispatch`,
+`ops.elementwise`, `ops.image`, `ops.nn`, `ops.onednn`, `ops.op`, `ops.optimizer`, `ops.param`,
+`ops.quantization`, `ops.rnn`, `ops.rules` and `ops.tensor`.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Softmax and log softmax of rows of any length, also in offset.
+"""Softmax and log softmax of rows of any length, also in place.
 
     y = e / sum of e,   e = exp(scale x - top)              LOG: y = scale x - top - log(sum of e)
 
 top is the maximum of scale x.  The second and third passes read the row from a cache.
 
 A compiler checks for overlap before a vectorised loop and falls back to scalar code if it finds
-any: in offset, its code took ten times as long.
+any: in place, its code took ten times as long.
 """
 
 from __future__ import annotations

@@ -14,6 +14,21 @@ works in two passes over the steps.
    fits, wastes little.  That takes quadratic time, so graphs of many thousand storages are planned
    like a program that allocates and frees (best fit, adjacent free blocks are merged).
 
+A chain of five steps, each of which reads the result of the one before.  b may be computed in
+place, so it shares the storage of a; d lies where they were; e, an output, has a buffer of its own:
+
+    bytes     step 0    step 1    step 2    step 3    step 4
+    384                           +-------------------+
+                                  |         c         |
+    256       +---------+---------+---------+---------+
+              |    a    |         b         |
+    192       |         |                   +-------------------+
+              |         |                   |         d         |
+    0         +---------+-------------------+-------------------+
+    buffer                                            +---------+
+                                                      |    e    |
+                                                      +---------+
+
 nnvm's `PlanMemory` and TVM's storage rewriting do the first; the second is the problem of dynamic
 storage allocation.
 

@@ -1,1 +1,18 @@
-"""Driver, compiler, memory, launches and the simulator of GPUs."""
+"""Driver, compiler, memory and launches of GPUs, and a GPU in Python that runs the same kernels.
+
+A kernel is a Python function that allocates nothing and has 32-bit integers.  It is compiled
+without a GPU, and `driver.py` alone calls NVIDIA's driver.
+
+    launch.py         `@kernel`, `@grid_stride`, `Launch`: the parts of every GPU implementation
+    ptx.py            instructions that numba does not expose, as functions that kernels call
+    ptx_device.py     these functions as inline PTX
+    device_memory.py  arrays in GPU memory
+    int32_typing.py   typing rules for the integers of kernels
+    compiler.py       kernels to cubins, without a device
+    driver.py         every call of NVIDIA's driver: memory, copies, prepared launches
+    graph_replay.py   launches that are started one by one, or replayed as a CUDA graph
+    coroutines.py     the threads of a simulated block, on greenlets or Python threads
+    simulator.py      a GPU in Python: one thread at a time; exposes races
+
+Begin with `launch.py`.  Imports `base`, `core`, `ops.cuda.device`, `ops.shape` and `ops.simd`.
+"""
