@@ -26,7 +26,7 @@ __all__ = ["Arena", "BlockMemory", "DeviceArray", "Memory", "Tenant"]
 
 
 class DeviceArray(Protocol):
-    """What arrays of all devices have: a `numpy.ndarray` on the CPU, a `numba.cuda` array on a GPU.
+    """An array of any device: a `numpy.ndarray` on the CPU, a `numba.cuda` array on a GPU.
 
     A protocol, since the two have no common base and numba.cuda is imported for GPUs only.
     """
@@ -46,7 +46,7 @@ class DeviceArray(Protocol):
 
 
 class Tenant(Protocol):
-    """What has memory in an arena."""
+    """An object that has memory in an arena."""
 
     def release(self) -> None:
         """Drop every view of the arena; take new ones before the next use."""

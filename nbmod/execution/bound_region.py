@@ -21,7 +21,7 @@ __all__ = ["BoundRegion"]
 
 
 class BoundRegion:
-    """What computes a region.
+    """The executor that computes a region.
 
     Arrays of the network are read where they are, and so are gradients written of those, named in
     `own`, that nothing else contributes to.  Other inputs are copied; the gradients of those in

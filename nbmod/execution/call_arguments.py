@@ -1,4 +1,4 @@
-"""What users hand to `forward`, `backward` and `copy_params_from`: checked and copied."""
+"""Values that users pass to `forward`, `backward` and `copy_params_from`, checked and copied."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     from ..ops.jit import Kernel
 
     class Network(TypedDict):
-        """What a helper must know of a network."""
+        """A network as helpers receive it."""
 
         path: list[str]
         symbol: str
@@ -77,7 +77,7 @@ if TYPE_CHECKING:
         requests: dict[str, str]
 
     class Request(Network):
-        """The same with the first kernel to compile, as a fraction of all, and whether to compile
+        """A network with the first kernel to compile, as a fraction of all, and whether to compile
         only while no other process runs."""
 
         begin: float
@@ -87,8 +87,8 @@ __all__ = ["Compilation", "KernelsMissing", "announce", "main", "recorded",
            "without_compiling"]
 
 MIN_NEW_KINDS = 5
-"""Of ops: each means a kernel or two, half a second to six each, where a process takes about two
-seconds to start."""
+"""The fewest kinds of ops for which helpers start: a process takes about 2 s to start, and each
+kind needs a kernel or two of 0.5 to 6 s."""
 MAX_HELPERS = 7
 """No network has kernels for more."""
 IMPROVE_DELAY = 30
@@ -103,7 +103,7 @@ main(request)
 """
 
 STORE_ONE_MORE = "store one more\n"
-"""What a helper reads at the regular end of this process."""
+"""The line that a helper reads at the regular end of this process."""
 
 _LAYOUTS = "_into_blocks", "_from_blocks"
 """Ops that passes insert between layers."""
@@ -121,7 +121,7 @@ class Compilation:
     stores_one_more: bool = False
     """Whether each helper stores one more kernel after this process has ended."""
     files: list[Path] | None = None
-    """Of all kernels that the network needs; None until a helper has found them."""
+    """Files of all kernels that the network needs; None until a helper has listed them."""
 
     @property
     def missing(self) -> int | None:
@@ -306,7 +306,7 @@ def _expect_files(compilation: Compilation) -> None:
 
 
 def _request(executor: Executor) -> Network:
-    """What a helper must know of a network."""
+    """The network of an executor, for helpers."""
     arrays, given = executor.arg_dict, executor._given
     return {"path": sys.path, "symbol": given.symbol.tojson(), "exact": bool(given.exact),
             "shapes": {name: array.shape for name, array in arrays.items()},

@@ -1,4 +1,4 @@
-"""What a step of an executor costs: multiplications and additions, and bytes moved.
+"""The cost of a step of an executor: multiplications and additions, and bytes moved.
 
 Operations are counted where products of tensors are what takes the time: convolutions, dense
 layers, products of matrices, recurrent layers.  There a product is an operation and its addition
@@ -33,7 +33,7 @@ which are imported only in networks that need them."""
 
 
 class StepCost(NamedTuple):
-    """Of one step: multiplications plus additions, and bytes of all it reads and writes."""
+    """Multiplications plus additions of one step, and bytes of all that it reads and writes."""
 
     operations: int
     nbytes: int
@@ -109,7 +109,7 @@ def _convolution(op: ProductOp, shapes: Shapes) -> int:
 
 
 def _blocked_convolution(op: ProductOp, shapes: Shapes) -> int:
-    """The same, without the channels that fill up a block."""
+    """Products of a blocked convolution, without the channels that fill up a block."""
     kernels = op.kernels(Spec(shapes["data"], np.dtype(np.float32)))
     pixels = shapes["data"][0] * kernels.y.height * kernels.y.width
     taps = prod(op.slide.kernel) * op.channels // op.slide.groups
@@ -122,7 +122,7 @@ def _batch_tiles(op: ProductOp, shapes: Shapes) -> int:
 
 
 def _chain(op: ProductOp, shapes: Shapes) -> int:
-    """Those of all its convolutions."""
+    """The products of all convolutions of the chain."""
     data = Spec(shapes["data"], np.dtype(np.float32))
     return sum(_blocked_convolution(link, {"data": kernels.x.shape(data.shape[0])})
                for link, kernels in zip(op.links, op.kernels(data), strict=True))

@@ -74,7 +74,7 @@ def debug_str(compiled: CompiledGraph, outputs: Sequence[str], first: str | None
 
 
 def _changes(compiled: CompiledGraph) -> Iterator[str]:
-    """What passes did, a line each, and when it does not hold."""
+    """Lines about the changes that passes made, and when a change does not hold."""
     for rewritten, what in ((compiled.simplified, "Rewritten, {} change(s):"),
                             (compiled.fused, "Fused, {} chain(s) of elementwise nodes:")):
         if rewritten is not None and rewritten.notes:
@@ -87,7 +87,7 @@ def _changes(compiled: CompiledGraph) -> Iterator[str]:
 
 
 def _derived(compiled: CompiledGraph, names: list[str]) -> Iterator[str]:
-    """What runs beside the steps, a line for each array that is kept."""
+    """A line for each array that is computed beside the steps and stays."""
     if not compiled.constants:
         return
     kept = [(node, eid) for group in compiled.constants for node in group
@@ -304,7 +304,7 @@ def plan_chart(compiled: CompiledGraph, name: str, path: str | PathLike[str] | N
 
 
 def _fitting(names: str, width: float) -> str:
-    """As many of `a = b = c` as fit into `width`, at about 6.2 units a letter; "" if none does."""
+    """The first names of `a = b = c` that fit into `width`, at about 6.2 units a letter, or ""."""
     owners = names.split(" = ")
     for count in range(len(owners), 0, -1):
         text = " = ".join(owners[:count]) + (" = ..." if count < len(owners) else "")

@@ -46,7 +46,7 @@ class Differentiated(NamedTuple):
     gradients: dict[str, Entry]
     """By argument."""
     written: Mapping[str, Entry] = {}
-    """Those that their nodes write to the arrays of the arguments."""
+    """Gradients that their nodes write to the arrays of the arguments."""
     stypes: Sequence[str] | None = None
     """Storage types of the outputs; None: all are dense."""
 

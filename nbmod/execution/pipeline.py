@@ -52,7 +52,7 @@ _validates: ContextVar[bool] = ContextVar("validates", default=False)
 
 @dataclass(frozen=True)
 class CompileOptions:
-    """What the result depends on beside the graph, its shapes and types."""
+    """Options on which the result depends, beside the graph, its shapes and types."""
 
     ctx: Context
     requests: Mapping[str, str]
@@ -137,7 +137,7 @@ class CompiledGraph(PlacedGraph):
 
     @property
     def notes(self) -> list[str]:
-        """What passes have changed, one line each."""
+        """The changes that passes have made, one line each."""
         return [*(self.simplified.notes if self.simplified else ()),
                 *(self.fused.notes if self.fused else ())]
 
@@ -196,7 +196,7 @@ class JointGraph:
 
     @cached_property
     def specs(self) -> list[Spec]:
-        """Of every entry: those of the symbol's decide, heads and gradients follow."""
+        """The spec of every entry: those of the symbol decide, heads and gradients follow."""
         symbol, specs = self.simplified.first
         if self.graph is symbol:
             return list(specs)
@@ -207,7 +207,7 @@ class JointGraph:
 
     @cached_property
     def devices(self) -> list[Context]:
-        """Of every entry."""
+        """The context of every entry."""
         return [self.contexts[id(node)] for node in self.graph.nodes
                 for _ in range(node.num_outputs)]
 
@@ -317,7 +317,7 @@ def _fuse_elementwise(joint: JointGraph, options: CompileOptions) -> FusedGraph:
 
 
 def _order(joint: JointGraph, fused: FusedGraph, options: CompileOptions) -> PlacedGraph:
-    """What runs, in order, and the entries that are arrays of users, of constants or of heads."""
+    """The nodes that run, in order, and entries that are arrays of users, constants or heads."""
     graph = fused.graph
     gradients = dict(zip(graph.output_ids[joint.num_outputs:], joint.trained, strict=True))
     hoisted = {id(node) for group in joint.simplified.groups for node in group}

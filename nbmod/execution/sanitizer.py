@@ -1,4 +1,4 @@
-"""What NBMOD_CHECK looks for: memory that is read or written by a step that has no right to.
+"""The checks of NBMOD_CHECK: no step reads or writes memory that it has no right to.
 
 `NBMOD_CHECK=1` replays the plan when a network is bound, on the addresses and strides of the arrays
 that its kernels get (`Materialized`, `passes.memory.verify`).  That proves that the plan is right
@@ -71,7 +71,7 @@ class Materialized:
 
 
 def checks(bound: BoundGraph, keep: Collection[int] = ()) -> list[Sanitizer]:
-    """What NBMOD_CHECK asks for: the plan is verified now; the result watches the steps.
+    """Verify the plan, and return watchers of the steps, as NBMOD_CHECK asks.
 
     Raises MXNetError if the arrays of the steps let one destroy what another reads.  `keep` are the
     entries that must be intact when all steps have run.

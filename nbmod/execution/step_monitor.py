@@ -1,4 +1,4 @@
-"""What monitors see of a network while it runs: the arrays of every step, under MXNet's names."""
+"""The arrays of every step of a running network under MXNet's names, for monitors."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _arrays(bound: BoundGraph, arrays: Sequence[DeviceArray | None], eids: Seque
 
 
 def named_inputs(node: Node, arrays: Sequence[Shown]) -> Iterator[tuple[str, Shown]]:
-    """What a monitor sees of a node's inputs, under MXNet's names: `<node>_<input>`, and before
+    """The inputs of a node, as monitors see them under MXNet's names: `<node>_<input>`, and before
     that a variable under its own name.  Gradients and most ops of one input number theirs."""
     op = node.required_op
     names = op.list_inputs()
@@ -89,7 +89,7 @@ def named_inputs(node: Node, arrays: Sequence[Shown]) -> Iterator[tuple[str, Sho
 
 
 def named_outputs(node: Node, arrays: Sequence[Shown]) -> Iterator[tuple[str, Shown]]:
-    """What a monitor sees of a node's outputs, hidden ones included, under MXNet's names.
+    """The outputs of a node, hidden ones included, as monitors see them under MXNet's names.
 
     What a loop saves for its gradients is not shown.
     """

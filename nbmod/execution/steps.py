@@ -66,11 +66,11 @@ class Modes(NamedTuple):
 
     current: Mode
     recomputed: Mode
-    """Of forward nodes that the backward pass computes again: that of the forward pass."""
+    """The mode of forward nodes that the backward pass recomputes: that of the forward pass."""
 
 
 States = dict[int, dict[str, object]]
-"""What nodes keep between runs, by `id` of the symbol's node."""
+"""The state of nodes between runs, by `id` of the symbol's node."""
 
 
 class BoundGraph:
@@ -150,11 +150,11 @@ class BoundGraph:
 
 
 Noted: TypeAlias = Any  # type: ignore[explicit-any]
-"""What `before` hands to `after`.  Any: of a type that only the watcher knows."""
+"""The value that `before` hands to `after`.  Any: only the watcher knows its type."""
 
 
 class StepWatcher(Protocol):
-    """What sees every step from outside."""
+    """An object that sees every step from outside."""
 
     def before(self, bound: BoundGraph, index: int) -> Noted:
         """A step is about to run; the result is handed to `after`."""

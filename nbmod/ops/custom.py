@@ -23,7 +23,7 @@ from .shape import Shapes
 __all__ = ["Custom", "Definition", "FACTORIES"]
 
 Arrays = Mapping[tuple[str, int], Any]
-"""What backward reads: ("ograd" | "in" | "out", index) -> array; what it does not read is absent.
+"""Arrays that backward reads: ("ograd" | "in" | "out", index) -> array; all others are absent.
 Auxiliary states are the last of "in"."""
 
 
@@ -39,13 +39,13 @@ class Definition(Protocol):
         """Shapes of arguments and states, and of outputs, from those of the arguments."""
 
     def infer_type(self, ins: Types) -> tuple[Types, Types]:
-        """The same for element types."""
+        """Element types of arguments and states, and of outputs, from those of the arguments."""
 
     def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         """A function that runs the user's forward on these very arrays."""
 
     def prepare_backward(self, ins: Arrays, outs: Sequence[Any], call: Call) -> Run:
-        """The same for backward; `outs` are the gradients of arguments and states."""
+        """A function that runs the user's backward; `outs`: gradients of arguments and states."""
 
 
 FACTORIES: dict[str, Callable[[dict[str, str]], Definition]] = {}
@@ -104,7 +104,7 @@ class Custom(Op, name="Custom"):
 
     @cached_property
     def definition(self) -> Definition:
-        """What is registered as `op_type`, given this node's parameters."""
+        """The definition that is registered as `op_type`, with the parameters of this node."""
         if self.op_type not in FACTORIES:
             raise MXNetError(
                 f"no custom operator is registered as {self.op_type!r}; import the module whose "

@@ -254,7 +254,7 @@ def _memory_size() -> int:
 
 def _allocate(make: Callable[..., np.ndarray], shape: Sequence[int], dtype: DTypeLike
               ) -> np.ndarray:
-    """What `make(shape, dtype)` gives, at a multiple of `ALIGNMENT` if it is large."""
+    """The array `make(shape, dtype)`, at a multiple of `ALIGNMENT` if it is large."""
     nbytes = prod(shape) * np.dtype(dtype).itemsize
     try:
         if nbytes < LARGE:

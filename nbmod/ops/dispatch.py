@@ -85,7 +85,7 @@ class Implementation(NamedTuple):
     estimate: Callable[[AnyOp, Specs, Specs], Estimate] = unknown
     """From the op and the specs of inputs and outputs."""
     name: str = ""
-    """What tells it from others under its key."""
+    """The name that tells it from others under its key."""
 
 
 class Candidate(NamedTuple):
@@ -111,7 +111,7 @@ class Choice:
     ins: Specs
     outs: Specs
     candidates: Sequence[Candidate]
-    """Those that were considered."""
+    """The candidates that were considered."""
     chosen: Candidate | None
     """None if there is no implementation under the keys: the op is a view."""
 
@@ -138,7 +138,7 @@ class Choice:
 
     @property
     def parts(self) -> Sequence[Choice]:
-        """Those of the computations that the chosen one consists of."""
+        """The choices of the computations that the chosen one consists of."""
         return () if self.chosen is None else self.chosen.estimate.parts
 
     @cached_property

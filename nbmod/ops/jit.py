@@ -176,8 +176,8 @@ class Kernel:
 
     @cached_property
     def alone(self) -> Kernel:
-        """The same compiled code, for calls in which no parallel loop has more than one iteration:
-        the calling thread runs it, and does not wait for parallel kernels of other threads."""
+        """This kernel for calls in which no parallel loop has more than one iteration: the calling
+        thread runs it, and does not wait for parallel kernels of other threads."""
         return _Alone(self)
 
     def compile(self) -> Any:
@@ -451,7 +451,7 @@ def num_threads() -> int:
 
 
 def threading_layer() -> str:
-    """What runs the threads of parallel kernels: tbb, omp or workqueue; '' before the first one."""
+    """The library that runs threads of kernels: tbb, omp or workqueue; '' before the first one."""
     try:
         return _numba().threading_layer() if has_compiler() else ""
     except ValueError:

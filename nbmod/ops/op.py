@@ -43,7 +43,7 @@ from .subgraph import Bind, SubgraphRun
 from .traits import OpTraits
 
 Run = Callable[[], None]
-"""What `prepare` returns: calling it computes the step."""
+"""A prepared step: calling it computes the step."""
 
 if TYPE_CHECKING:
     from ..context import Context
@@ -79,7 +79,7 @@ class Tensor(Protocol):
 
 
 class Spec(NamedTuple):
-    """What is known of a tensor before it exists."""
+    """Shape and type of a tensor before it exists."""
 
     shape: Shape
     dtype: DType
@@ -95,7 +95,7 @@ class Spec(NamedTuple):
 
 @dataclass
 class Mode:
-    """What differs between runs of one executor; all its steps share one."""
+    """Values that differ between runs of one executor; all its steps share one `Mode`."""
 
     is_train: bool = False
     iteration: tuple[int, ...] = ()
@@ -104,7 +104,7 @@ class Mode:
 
 @dataclass
 class Call:
-    """What a step gets besides arrays.
+    """Arguments of a step besides arrays.
 
     `scratch` holds the arrays the op asked for in `scratch`/`backward_scratch`; `add[i]` is true
     where output i is added to instead of overwritten (only where the op `accumulates`).  `specs`
@@ -135,7 +135,7 @@ class Op(OpTraits):
     """Names of the tensors; those in `aux` (see `OpTraits`) are states."""
     outputs: ClassVar[tuple[str, ...]] = ("output",)
     needs: ClassVar[tuple[str, ...]] = ()
-    """What backward reads; () together with the default `gradient` means a zero gradient."""
+    """Tensors that backward reads; () with the default `gradient` means a zero gradient."""
     variadic: ClassVar[str] = ""
     """For ops of any number of inputs: the parameter that tells how many (`num_args`)."""
     may_lack_inputs: ClassVar[bool] = False
@@ -248,7 +248,7 @@ class Op(OpTraits):
         return []
 
     def backward_scratch(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
-        """The same for backward: `ins` are the tensors of `list_needs()`, `outs` the gradients."""
+        """Workspace of backward: `ins` are the tensors of `list_needs()`, `outs` the gradients."""
         return []
 
     def forward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:

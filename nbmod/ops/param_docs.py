@@ -1,4 +1,4 @@
-"""What parameters mean that many ops share, in one line each: for help texts and docs/ops.
+"""Parameters that many ops share, explained in one line each: for help texts and docs/ops.
 
 A docstring says what is particular to its op.  `meaning` looks there first, for a sentence that
 speaks of the parameter by name; the very first one, which is the formula, speaks of all.
@@ -196,14 +196,14 @@ GLOSSARY = {  # parameter, or op.parameter, or family.parameter
 
 
 def known(op: type[Op], parameter: str) -> str:
-    """What the glossary says of a parameter of `op`; "" if nothing."""
+    """The line of the glossary about a parameter of `op`; "" if there is none."""
     family = op.__module__.rpartition(".")[2]
     keys = (f"{op.name}.{parameter}", f"{family}.{parameter}", parameter)
     return next((GLOSSARY[key] for key in keys if key in GLOSSARY), "")
 
 
 def meaning(op: type[Op], parameter: str) -> str:
-    """What a parameter of `op` means, in a line of plain text; "" if it is not documented."""
+    """The meaning of a parameter of `op`, a line of plain text; "" if it is not documented."""
     first, *rest = _sentences(inspect.getdoc(op) or "")
     marked = [text for text in rest if f"`{parameter}`" in text]
     if marked or known(op, parameter):

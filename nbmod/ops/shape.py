@@ -88,7 +88,7 @@ _PRIMES = (2 ** 31 - 1, 2 ** 31 - 19)
 
 def infer_with_lengths(infer: Callable[[int, Shapes], Shapes], shapes: Sequence[PartialShape],
                        where: Callable[[int], str]) -> Shapes:
-    """What rules find for `shapes` in which 0 is a length, and -1 a dimension that is not known.
+    """Infer from `shapes` in which 0 is a length, and -1 a dimension that is not known.
 
     Rules take a 0 for an unknown dimension.  So `infer` is called with a prime in place of such
     lengths: as sizes are sums and products of others, their remainders by it are what 0 gives.

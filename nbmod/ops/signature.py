@@ -116,7 +116,7 @@ def op_arguments(op: type[Op]) -> dict[str, str]:
 
 def split_arguments(op: type[Op], args: Sequence[Any], kwargs: Mapping[str, Any],
                     flavour: Flavour, tensor: type) -> Arguments:
-    """What the positional and keyword arguments of a call of `op` mean.
+    """Sort the positional and keyword arguments of a call of `op` by their meaning.
 
     `tensor` is the class of tensors (Symbol or NDArray): a keyword argument of that class is an
     input whatever its name.  A wrong class, a surplus or a repeated argument is an MXNetError.

@@ -70,7 +70,7 @@ class Body:
 
 
 class SubgraphRun(NamedTuple):
-    """What to run of a body.
+    """The part of a body that a node runs.
 
     `given` get their values from the node before every run; `shared` are arrays of the node itself,
     which are used without copies: read, written (if wanted) or added to (if in `accumulated`).

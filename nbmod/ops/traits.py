@@ -1,4 +1,4 @@
-"""What passes, the memory planner and the executor may ask of an op, besides computing it.
+"""Questions that passes, the memory planner and the executor ask an op, besides computing it.
 
 Every trait has a default that is correct for all ops: an op that declares none runs, more slowly or
 in more memory.  `Op` (ops/op.py) inherits them.
@@ -35,13 +35,13 @@ class OpTraits:
     inplace: ClassVar[tuple[tuple[str, str], ...]] = ()
     """(input, output) pairs that may share memory when the input is not needed afterwards."""
     inplace_backward: ClassVar[tuple[tuple[str, str], ...]] = ()
-    """The same for backward: (name in `needs`, input whose gradient is written)."""
+    """Pairs of backward that may share memory: (name in `needs`, input of the gradient)."""
     view: ClassVar[bool] = False
     """Output 0 is input 0 under another shape: no step runs, no memory is used."""
     accumulates: ClassVar[bool] = False
     """Forward honours `call.add`: it can add to its outputs instead of overwriting them."""
     accumulates_backward: ClassVar[bool] = False
-    """The same for backward."""
+    """Backward honours `call.add`."""
 
     def joins(self, ins: Sequence[Spec], outs: Sequence[Spec]) -> RowSlices | None:
         """Where the inputs are in the first output, if that is their concatenation: producers of
@@ -105,7 +105,7 @@ class OpTraits:
         return None
 
     def backward_elements(self, ins: Sequence[Spec], outs: Sequence[Spec]) -> Elements | None:
-        """The same for backward: `ins` are the tensors of `list_needs()`, `outs` the gradients."""
+        """Backward as a program: `ins` are the tensors of `list_needs()`, `outs` the gradients."""
         return None
 
     # -- gradients of gradients -------------------------------------------------------------
@@ -121,7 +121,7 @@ class OpTraits:
         return False
 
     def decompose_backward(self, node: Node) -> list[Entry | None] | None:
-        """What `node`, a `Backward` of this op, computes, as other nodes over `node.inputs`.
+        """The results of `node`, a `Backward` of this op, by other nodes over `node.inputs`.
 
         For differentiating it; None where there is no such form.  Ops that are `bilinear`, or
         affine but for `index_inputs`, need none.
@@ -140,9 +140,9 @@ class OpTraits:
         raise MXNetError(f"{self.name} takes no graphs, but the node holds {len(graphs)}")
 
     def subgraph_parts(self, ins: list[Spec], wanted: list[bool]) -> Sequence[SubgraphRun]:
-        """What forward runs of the op's graphs; `wanted` tells which outputs are read."""
+        """Parts of the op's graphs that forward runs; `wanted` tells which outputs are read."""
         return ()
 
     def backward_subgraph_parts(self, ins: list[Spec], wanted: list[bool]) -> Sequence[SubgraphRun]:
-        """The same for backward: `ins` are the tensors of `list_needs()`."""
+        """Parts that backward runs: `ins` are the tensors of `list_needs()`."""
         return ()

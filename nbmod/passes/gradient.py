@@ -45,7 +45,7 @@ def gradient(graph: Graph, wrt: Sequence[Node], heads: Sequence[Entry]) -> list[
 
 def _flow(nodes: Sequence[Node], wrt: Sequence[Entry], outputs: Sequence[Entry],
           heads: Sequence[Entry]) -> list[Entry | None]:
-    """What flows from `outputs` back to the entries `wrt` through `nodes`, in topological order."""
+    """Gradients of the entries `wrt`, from `outputs` back through `nodes` in topological order."""
     ends = set(wrt)
     wanted: set[int] = set()
     for node in nodes:  # those from which an entry of `wrt` can be reached
@@ -82,7 +82,7 @@ def _zero(node: Node, index: int) -> Entry:
 
 
 def _input_gradients(node: Node, ograds: list[Entry | None]) -> Sequence[Entry | None]:
-    """What `node` contributes to each of its inputs (None: nothing)."""
+    """The contribution of `node` to the gradient of each of its inputs, or None."""
     op = node.required_op
     reads = op.head_gradients()
     if not any(grad is not None for grad in ograds) and (reads or not op.list_needs()):
@@ -103,7 +103,7 @@ def _input_gradients(node: Node, ograds: list[Entry | None]) -> Sequence[Entry |
 
 
 def reads(op: Op) -> tuple[tuple[str, int], ...]:
-    """What the gradient of a node of `op` reads of it: ("in" or "out", index) each."""
+    """Inputs and outputs that the gradient of `op` reads: ("in" or "out", index) each."""
     if isinstance(op, Backward):
         return tuple(("in", index) for index in range(len(op.list_inputs())))
     if type(op).gradient is Op.gradient:
@@ -113,7 +113,7 @@ def reads(op: Op) -> tuple[tuple[str, int], ...]:
 
 @lru_cache(maxsize=4096)
 def _reads_of_gradient(op: Op) -> tuple[tuple[str, int], ...]:
-    """The same for an op with a `gradient` of its own: found by asking for it."""
+    """`reads` of an op with a `gradient` of its own, which is built and searched."""
     node = Node(op, op.name, [Entry(Node(None, name)) for name in op.list_inputs()])
     heads: list[Entry | None] = [Entry(Node(None, "head")) for _ in range(op.num_visible)]
     grads = [entry for entry in _input_gradients(node, heads) if entry is not None]
@@ -159,7 +159,7 @@ def _second(node: Node, ograds: Gradients) -> Gradients:
 
 
 def _through(node: Node, decomposed: Gradients, ograds: Gradients) -> Gradients:
-    """What flows to the inputs of `node` through the nodes into which it is decomposed."""
+    """Gradients of the inputs of `node` through the nodes into which it is decomposed."""
     pairs = [(output, grad) for output, grad in zip(decomposed, ograds, strict=True)
              if output is not None and grad is not None]
     outputs = [output for output, _ in pairs]

@@ -263,7 +263,7 @@ def _seed(graph: Graph, known: Mapping[Variable, Fact], before: Sequence[Fact], 
 
 
 def _with_declared(node: Node, given: Fact, kind: FactKind) -> Fact:
-    """What a variable declares, with what the caller knows of it."""
+    """The fact that a variable declares, merged with that of the caller."""
     text = node.attrs[kind.attr]
     try:
         declared = kind.read(text)
@@ -362,7 +362,7 @@ class _Inference:
         return changed
 
     def _spread_over(self, body: Body, known: Mapping[Entry, Fact]) -> Callable[[Entry], Fact]:
-        """What is known of the entries of a body when these facts are.
+        """Infer the facts of the entries of a body from these.
 
         Answers are remembered: bodies in bodies are asked the same many times.
         """

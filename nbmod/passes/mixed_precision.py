@@ -122,7 +122,7 @@ class _EntryCasts:
 
 def _inputs_of(node: Node, inputs: list[Entry], precision: Precision, casts: _EntryCasts
                ) -> list[Entry]:
-    """What a node reads instead of `inputs`."""
+    """The entries that a node reads instead of `inputs`."""
     if precision.is_single(node):
         return [entry if entry.node.is_variable else casts.to(SINGLE, entry) for entry in inputs]
     if precision.is_conditional(node):

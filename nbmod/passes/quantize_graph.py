@@ -46,7 +46,7 @@ Integers = tuple[Entry, Entry, Entry]
 
 
 class Quantization(NamedTuple):
-    """What to quantize, and how."""
+    """The choice of tensors to quantize, and of the method."""
 
     offline: frozenset[str] = frozenset()
     """Variables that are quantized before the network runs."""
@@ -65,7 +65,7 @@ class Quantized(NamedTuple):
     to_calibrate: list[str]
     """Names of tensors whose ranges are needed."""
     notes: list[str]
-    """What was quantized, one line each."""
+    """A line for each layer that was quantized."""
 
 
 class _Twin(NamedTuple):

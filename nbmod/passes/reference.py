@@ -82,7 +82,7 @@ class _Site(NamedTuple):
 
     node: Node
     specs: Sequence[Spec]
-    """Of the entries of its graph."""
+    """Specs of the entries of its graph."""
     in_eids: Sequence[int]
     out_eids: Sequence[int]
     wanted: list[bool]
@@ -121,7 +121,7 @@ class Evaluator:
     """Evaluates graphs on the same values of variables, by name."""
 
     variables: dict[str, Value]
-    """Of the types of `real`."""
+    """Values of variables, in the types of `real`."""
     is_train: bool
     unknown: dict[str, str] = field(default_factory=dict)
     """Ops without a definition, and why."""
@@ -350,7 +350,7 @@ def _root(node: Node) -> Node:
 
 
 def _function(node: Node) -> Key:
-    """What identifies the function that a node computes: its op, of a random one its name, too."""
+    """A key of the function that a node computes: its op, and for a random op its name."""
     op = node.required_op
     name = _root(node).name if op.random else ""
     if isinstance(op, Backward):

@@ -26,17 +26,17 @@ T = TypeVar("T")
 
 
 class Replacement(NamedTuple):
-    """What replaces the outputs of a node, and a line about it for users, unless it is empty."""
+    """Replacements of the outputs of a node, and a line about them for users, or ""."""
 
     entries: Sequence[Entry]
-    """Of new nodes, or of nodes before this one, in the old graph or in the new."""
+    """Entries of new nodes, or of nodes before this one, in the old graph or in the new."""
     note: str
     is_clone: bool = False
     """The entries are those of a clone of the node, which has other inputs."""
 
 
 Rule = Callable[[Node, list[Entry]], Replacement | None]
-"""Of a node of the old graph, and its inputs in the new one."""
+"""A function of a node of the old graph, and of its inputs in the new one."""
 
 
 class Rewritten(NamedTuple):
@@ -46,7 +46,7 @@ class Rewritten(NamedTuple):
     origin: dict[Node, Node]
     """Clone -> the node of the first graph."""
     notes: list[str]
-    """What was replaced, one line each."""
+    """A line about each replacement."""
     first: tuple[Graph, Sequence[Spec]]
     """The graph before all passes, and the specs of its entries."""
     groups: list[list[Node]] = []  # noqa: RUF012

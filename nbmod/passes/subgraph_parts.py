@@ -1,4 +1,4 @@
-"""What to compute of a body (`ops.subgraph`), and the specs of its entries."""
+"""The part of a body to compute (`ops.subgraph`), and the specs of its entries."""
 
 from __future__ import annotations
 

@@ -132,7 +132,7 @@ def observed(*new: PassObserver) -> Iterator[None]:
 
 
 def observers() -> tuple[PassObserver, ...]:
-    """Those that see the passes that run now."""
+    """The observers of the passes that run now."""
     return _observers.get()
 
 

@@ -46,12 +46,13 @@ from .training import with_gradients, with_trained_bodies
 __all__ = ["Validation"]
 
 CLOSE = 1e-7
-"""Of the largest element of a result: far above rounding in float64, and below that of float32."""
+"""Tolerance, relative to the largest element of a result: far above rounding in float64, and below
+that of float32."""
 CANCELLED = 1e-12
-"""Of the largest element of any result: what rounding may leave where terms cancel."""
+"""Tolerance where terms cancel, relative to the largest element of any result."""
 SWITCHES = {"mirror": "MXNET_BACKWARD_DO_MIRROR=0, without force_mirroring, binds without it",
             "place": "without group2ctx a network is bound without it"}
-"""What binds without a part of bind that is no pass."""
+"""The way to bind without a part of bind that is no pass."""
 TRIALS = ("of both signs", "positive")
 LARGE = 2 ** 27
 """Bytes of the entries of a network, in float64, from which its batch is reduced."""
@@ -64,7 +65,7 @@ class _Difference(NamedTuple):
 
     what: str
     after: list[Entry]
-    """What it is after the pass: an entry, or for a state what the readers of it make."""
+    """The result after the pass: an entry, or for a state the entries of its readers."""
     error: float
     expected: Value
     found: Value
@@ -85,7 +86,7 @@ class Validation:
 
     def __init__(self, symbol: Inferred, trained: Sequence[str]):
         self.passes: list[str] = []
-        """What has been compared, in order."""
+        """Names of the passes that have been compared, in order."""
         self.seconds = 0.0
         self._symbol, self._trained = symbol, frozenset(trained)
         self._num_outputs = len(symbol.graph.outputs)

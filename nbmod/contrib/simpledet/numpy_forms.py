@@ -99,7 +99,7 @@ def _proposals(op: RankedProposals, ins: Sequence[Any], outs: Sequence[Any], cal
 
 def _suppress(boxes: np.ndarray, order: np.ndarray, keep: np.ndarray, threshold: float,
               equal_too: bool) -> None:
-    """As the kernel `proposals._suppress`."""
+    """NumPy form of the kernel `proposals._suppress`."""
     keep.fill(-1)
     for k in range(keep.size):
         if not order.size:
@@ -124,7 +124,7 @@ class _Taps(NamedTuple):
     first: np.ndarray
     second: np.ndarray
     share: np.ndarray
-    """Of the second."""
+    """The share of the second pixel."""
 
     @classmethod
     def of(cls, at: np.ndarray, size: int) -> _Taps:

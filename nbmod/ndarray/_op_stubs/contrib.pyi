@@ -1139,7 +1139,7 @@ def quantized_embedding(data: NDArray, weight: NDArray, min_weight: NDArray, max
 def quantized_flatten(data: NDArray, min_data: NDArray, max_data: NDArray,
                       out: NDArray | Sequence[NDArray] | None = None, name: str | None = None
                      ) -> list[NDArray]:
-    """The same integers as a matrix: (N, ...) -> (N, product of the rest); the range stays."""
+    """The integers as a matrix: (N, ...) -> (N, product of the rest); the range stays."""
 
 def quantized_fully_connected(data: NDArray, weight: NDArray | None = None,
                               bias: NDArray | None = None, min_data: NDArray | None = None,

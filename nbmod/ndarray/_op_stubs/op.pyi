@@ -905,7 +905,7 @@ def ROIPooling(data: NDArray, rois: NDArray, pooled_size: Sequence[int] | int,
 def Reshape(data: NDArray, shape: Sequence[int] | int = (), reverse: bool | int = False,
             target_shape: Sequence[int] | int = (), keep_highest: bool | int = False,
             out: NDArray | Sequence[NDArray] | None = None, name: str | None = None) -> NDArray:
-    """The same elements in another shape.
+    """A tensor in another shape: its elements keep their order.
 
     `shape` holds sizes and codes (see `reshape_target`).  In the older `target_shape` 0 is the
     dimension to infer, and `keep_highest` copies the first dimension in any case.

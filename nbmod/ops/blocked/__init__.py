@@ -53,7 +53,9 @@ of it is a tile: ROWS rows of the gradient by the vectors of a span.
     choose_algorithm.py      the algorithm of each convolution, by a cost model or by measurement
     conv_algorithms.py       rows "numba" of the table of implementations for planar convolutions
 
-Every tensor here has the two invariants of `layout.py`: its halo and its padding channels are zero.
+Every tensor here has the two invariants of `layout.py`: its halo and its padding channels are zero,
+or the byte that represents zero (`int8.py`).
+
 Begin with `layout.py`.  Imports `core`, `ops.device`, `ops.dispatch`, `ops.jit`, `ops.linalg`,
 `ops.nn`, `ops.op`, `ops.param`, `ops.quantization`, `ops.regions`, `ops.shape`, `ops.simd` and
 `ops.tensor`.

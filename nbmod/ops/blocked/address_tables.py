@@ -125,7 +125,8 @@ class PackPlan(NamedTuple):
 
 
 def forward_pack(slide: Sliding, filters: int, channels: int, depth: int) -> PackPlan:
-    """Of weight (filters, channels / groups, *kernel): [span][block][tap][depth][vectors LANES]."""
+    """Pack weight (filters, channels / groups, *kernel) for the forward pass:
+    [span][block][tap][depth][vectors LANES]."""
     inner, outer, taps = channels // slide.groups, filters // slide.groups, len(slide.taps)
     rows, size = [], 0
     for span in spans(filters, slide.groups):
@@ -142,8 +143,8 @@ def padded_taps(taps: int, depth: int) -> int:
 
 
 def data_pack(slide: Sliding, filters: int, channels: int) -> PackPlan:
-    """Of the same weight for the data gradient: [span of channels][class][block][tap]..., and a tap
-    of zeros at the end for classes that read none."""
+    """Pack the weight for the data gradient: [span of channels][class][block][tap]..., and a tap of
+    zeros at the end for classes that read none."""
     inner, outer, taps = channels // slide.groups, filters // slide.groups, len(slide.taps)
     rows, size = [], 0
     seen = [[position for position, _ in slide.seen(each)] for each in slide.classes]
@@ -197,8 +198,8 @@ def forward_work(slide: Sliding, out: Pair, batch: int) -> int:
 
 
 def data_work(slide: Sliding, image: Pair, batch: int) -> int:
-    """The same for the data gradient by `data_strips`: taps in the halo count, but not the tap of
-    zeros of pixels that read none."""
+    """Products of a pixel and a tap of the data gradient for each pair of vectors: taps in the halo
+    count, but not the tap of zeros of pixels that read none."""
     sizes, seen = [], []
     for axis, (size, stride) in enumerate(zip(image, slide.stride, strict=True)):
         remainders = np.arange(min(size, stride))

@@ -83,7 +83,7 @@ class Kernels:
 
     @property
     def back(self) -> Kernels:
-        """The same with the halo of the output's gradient that the data gradient reads."""
+        """These kernels with the halo of the output's gradient that the data gradient reads."""
         halo = self.slide.data_halo((self.x.height, self.x.width), (self.y.height, self.y.width))
         return replace(self, y=replace(self.y, halo=max(halo, self.y.halo)))
 

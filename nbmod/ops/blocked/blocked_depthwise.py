@@ -49,8 +49,8 @@ def _sums(x, g, d, rows, offsets, steps):
 
 
 def _pack(slide: Sliding, channels: int, seen: Sequence[Sequence[int]], positions: int) -> PackPlan:
-    """Of weight (channels, 1, *kernel): [block][class][position that it reads][LANES]; a block has
-    space for `positions`, and LANES zeros follow at the end."""
+    """Pack weight (channels, 1, *kernel): [block][class][position that it reads][LANES]; a block
+    has space for `positions`, and LANES zeros follow at the end."""
     rows, taps = [], len(slide.taps)
     starts = np.cumsum([0, *map(len, seen)])
     for block, first in enumerate(range(0, channels, LANES)):
@@ -187,7 +187,7 @@ class DepthwiseRows(Depthwise):
                          0 * y + self.size], 1)
 
     def lines_back(self) -> np.ndarray:
-        """The same for the data gradient: rows of the output below come first."""
+        """The table of `_lines` for the data gradient: rows of the output below come first."""
         y, pad = np.arange(self.x.height), self.size // 2
         first = (y + pad) % self.stride
         return np.stack([self.y.at((y + pad - first) // self.stride, 0),

@@ -61,9 +61,9 @@ five or six operations each."""
 TRANSFORM_FILTER = 20
 """To transform a vector of filters."""
 WINOGRAD_MARGIN = {TWO: 0.8, FOUR: 0.8}
-"""Of the direct algorithm's time that Winograd may take: it is less accurate."""
+"""Share of the direct algorithm's time that Winograd may take: it is less accurate."""
 LARGE_TILE_MARGIN = 0.9
-"""Of the time of small tiles that large ones may take, for the same reason."""
+"""Share of the time of small tiles that large ones may take, for that reason."""
 
 
 class BlockedChoice(NamedTuple):

@@ -176,7 +176,7 @@ def _outer(x, g, d, rows, offsets, at, options, kind):
 
 @inlined
 def _prefetch_target(turn, turns, tiles, spans, blocks, g_vector):
-    """What tile `turn` of `turns` of a job prefetches: offset of a block of x, or of a plane of g
+    """The prefetch of tile `turn` of `turns` of a job: offset of a block of x, or of a plane of g
     (and 1).  Tiles alternate, so that prefetches are spread over the time of a chunk."""
     k = turn * (blocks + 2 * len(spans)) // turns
     if k < blocks:

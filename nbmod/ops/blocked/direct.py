@@ -58,7 +58,7 @@ def fills_lanes(geo: Geometry) -> bool:
 
 
 def sums_cost(geo: Geometry, direction: Direction, deep: int = LANES) -> float:
-    """The same for images that are blocked already, or planar ones that are 1 `deep`."""
+    """The cost of the sums alone, for blocked images, or planar ones that are 1 `deep`."""
     slide, win, taps = sliding_of(geo), geo.window, geo.window.taps
     outer = -(-geo.group_filters // LANES)
     inner = -(-geo.group_channels // deep) * deep
@@ -76,7 +76,7 @@ def sums_cost(geo: Geometry, direction: Direction, deep: int = LANES) -> float:
 
 
 def halo_cost(geo: Geometry, direction: Direction) -> float:
-    """The same for the halo of blocked images: it is as wide for rows as for columns."""
+    """The cost of the halo of blocked images, which is as wide for rows as for columns."""
     k = _kernels(geo, direction == "data")
     layout = k.y if direction == "data" else k.x
     return MOVE * k.batch * layout.blocks * layout.lanes * (

@@ -57,7 +57,7 @@ class Int8Layer:
 
     @property
     def filters(self) -> Int8Layer:
-        """The same with images of one pixel, on which packed filters depend."""
+        """The layer with images of one pixel, on which packed filters depend."""
         x, y = (BlockedLayout(own.channels, 1, 1, 0, own.lanes) for own in (self.x, self.y))
         return replace(self, x=x, y=y, batch=1)
 
@@ -234,7 +234,7 @@ class BlockedInt8Layer(_Static):
     bytes: Int8Layer
     layer: QuantizedConvolution | QuantizedFullyConnected
     dtype: np.dtype
-    """Of the data."""
+    """The type of the data."""
     requantize: Requantize | None = None
     relu: bool = False
 

@@ -57,7 +57,7 @@ class BlockedLayout:
         return cls(channels, shape[2] - 2 * halo, shape[3] - 2 * halo, halo, shape[4])
 
     def with_stride_of(self, array: Tensor | None) -> BlockedLayout:
-        """The same with the image stride of a blocked array, which may be a slice; a Spec has
+        """This layout with the image stride of a blocked array, which may be a slice; a Spec has
         none."""
         return replace(self, stride=image_stride_of(array))
 

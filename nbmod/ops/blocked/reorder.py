@@ -85,7 +85,7 @@ def _from_tail(blocks, data, plane, pixels, have):
 
 @kernel(parallel=True)
 def _into_narrow(data, blocks, rows, geometry):
-    """The same as `_into` for images whose pixels are vectors rows[0], rows[1], ... of a plane."""
+    """Reorder like `_into` images whose pixels are vectors rows[0], rows[1], ... of a plane."""
     images, channels, count, plane = geometry
     pixels = len(rows)
     for job in prange(images * count):

@@ -73,7 +73,7 @@ class WinogradConfig(NamedTuple):
 
 
 class WinogradStrides(NamedTuple):
-    """Of planes and rows of x and y; flags of the strip kernel."""
+    """Strides of planes and rows of x and y; flags of the strip kernel."""
 
     x_plane: int
     x_row: int

@@ -84,7 +84,7 @@ class WeightGradConfig(NamedTuple):
 
 
 class WeightGradStrides(NamedTuple):
-    """Of planes and rows of x and g."""
+    """Strides of planes and rows of x and g."""
 
     x_plane: int
     x_row: int

@@ -131,7 +131,7 @@ def _require_same_compiler(theirs: dict[str, str], path: str) -> None:
 
 
 def _difference(theirs: str, ours: str) -> str:
-    """What two descriptions do not share."""
+    """The parts of two descriptions that differ."""
     one, other = theirs.split(), ours.split()
     return (f"{' '.join(each for each in one if each not in other) or 'nothing'} in the archive, "
             f"{' '.join(each for each in other if each not in one) or 'nothing'} here")

@@ -1,4 +1,4 @@
-"""What the compilation of kernels costs: CPU seconds of each, by stages, and bytes of machine code.
+"""The cost of compiling kernels: CPU seconds of each, by stages, and bytes of machine code.
 
 numba announces when a function's compilation, a pass of the compiler and a call of LLVM begin and
 end.  They are nested: typing a kernel compiles its helpers, and lowering calls LLVM.  The time
@@ -24,7 +24,7 @@ STAGES = ("frontend", "lowering", "LLVM")
 
 
 class KernelCost(NamedTuple):
-    """What a kernel costs: CPU seconds in each stage, and bytes of machine code."""
+    """The cost of a kernel: CPU seconds in each stage, and bytes of machine code."""
 
     name: str
     frontend: float

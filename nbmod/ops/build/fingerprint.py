@@ -164,7 +164,7 @@ class _Describer:
 
 
 def _parts(value: object) -> tuple[object, ...] | None:
-    """What a function-like object consists of; None for others."""
+    """The parts of a function-like object; None for others."""
     parts = getattr(value, "fingerprint_parts", None)   # a helper, compiled or not
     if parts is not None:
         return tuple(parts)

@@ -75,7 +75,7 @@ def features_of(name: str) -> dict[str, bool]:
 
 
 def instruction_sets(name: str) -> str:
-    """Those of a level as a setting of numba."""
+    """The instruction sets of a level as a setting of numba."""
     return ",".join(f"+{each}" for each in LEVELS[name].features)
 
 

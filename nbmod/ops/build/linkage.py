@@ -83,7 +83,7 @@ def kernel_compiler(parallel: bool) -> type[CompilerBase]:
             return self._counting(target).compile_extra(func)
 
         def _counting(self, target: CPUContext) -> CompilerBase:
-            """The same compiler, for code that counts references."""
+            """A copy of this compiler, for code that counts references."""
             state, flags = self.state, self.state.flags.copy()
             flags.nrt = True
             return type(self)(state.typingctx, target, None, state.args, state.return_type, flags,
@@ -112,7 +112,7 @@ def _helper_class() -> type[CPUDispatcher]:
 
     class HelperDispatcher(CPUDispatcher):
         counting: CPUDispatcher | None = None
-        """The same helper in kernels that count references."""
+        """This helper in kernels that count references."""
 
         def get_call_template(self, args: Sequence[Type], kws: dict[str, Type]) -> tuple:
             return super(HelperDispatcher, self._of_caller()).get_call_template(

@@ -218,8 +218,8 @@ class _Threads:
         self.context, self.builder, self.body, self.inputs = context, builder, body, inputs
         self.shared = llvm.LiteralStructType(
             [errcode_t, excinfo_ptr_t, WORD, WORD, *(value.type for value in inputs)])
-        """What threads share: the error of one of them; the numbers of iterations and of threads;
-        the inputs."""
+        """Data that threads share: the error of one of them; the numbers of iterations and of
+        threads; the inputs."""
 
     def run(self, count: llvm.Value) -> None:
         """Run all iterations, and return from the kernel if one failed.

@@ -1,4 +1,4 @@
-"""What is being compiled, and how much is left: a live line at a terminal, log lines elsewhere.
+"""The progress of compilation: a live line at a terminal, log lines elsewhere.
 
 numba reports start and end of every compilation; those of helpers are nested in that of the kernel,
 and only the outermost counts.  The kernels of a network that are left are those whose files
@@ -33,7 +33,7 @@ Place = tuple[str, int]
 
 
 class CompilerEvent(Protocol):
-    """What numba tells a listener (`numba.core.event.Event`)."""
+    """An event that numba tells a listener (`numba.core.event.Event`)."""
 
     kind: str
     is_start: bool

@@ -56,7 +56,7 @@ MAX_AGE = 180 * DAY
 """Seconds after which a file that no process has used is deleted."""
 COMPILER_SETTINGS = ("OPT", "LOOP_VECTORIZE", "SLP_VECTORIZE", "BOUNDSCHECK", "DEBUGINFO_DEFAULT",
                      "CPU_NAME", "LLVM_REFPRUNE_PASS", "LLVM_REFPRUNE_FLAGS")
-"""Of numba's environment variables, those that machine code depends on."""
+"""Environment variables of numba on which machine code depends."""
 
 _before_compiling: Callable[[], None] | None = None
 _after_loading_shipped: Callable[[], None] | None = None
@@ -297,7 +297,7 @@ class KernelStore:
         return found
 
     def _load(self, types: Sequence[Type], target: CPUContext) -> CompileResult | None:
-        """What the user has compiled, for this very host, or else what is installed."""
+        """The kernel that the user has compiled for this very host, or else the installed one."""
         found = None
         if is_enabled():
             found = _rebuilt(read_kernel(self.path(types, target)), target)

@@ -42,7 +42,7 @@ class Facts(NamedTuple):
     stack: Callable[[Any, int], Any]
     """The fact of an array from that of its rows and their count."""
     whole: Callable[[Any, int, Any], Any]
-    """The same for an input that is partly known."""
+    """The fact of an input from that of its rows, their count, and what is known of it."""
     unify: Callable[[Any, Any], Any]
 
 

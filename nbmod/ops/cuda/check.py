@@ -275,7 +275,7 @@ class Report:
                 f"{runs} runs, {len(failed)} failed, {self.about['seconds']:.0f} s"]
 
     def write(self, path: Path) -> None:
-        """As JSON."""
+        """Write all figures as JSON."""
         content = {**self.about, "samples": [asdict(found) for found in self.samples]}
         with atomic_write(path) as file:
             file.write(json.dumps(content, indent=1).encode() + b"\n")

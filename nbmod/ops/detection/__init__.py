@@ -1,7 +1,7 @@
 """Operators of object detection: boxes, anchors, regions of interest.
 
-Kernels compute on corners (left, top, right, bottom); a region has the number of its image before
-its own, or, in RROIAlign, a center, a size and an angle.
+Kernels compute on corners (left, top, right, bottom).  A row of `rois` begins with the number of
+its image.
 
     boxes.py        overlap, non-maximum suppression, encoding relative to anchors, matching
     multibox.py     SSD: `MultiBoxPrior`, `MultiBoxTarget`, `MultiBoxDetection`

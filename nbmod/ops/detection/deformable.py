@@ -252,7 +252,7 @@ class DeformableIm2col:
                 Spec((workers, 12, self.width), self.dtype), Spec((workers, work), self.dtype)]
 
     def backward_workspace(self) -> list[Spec]:
-        """The same, gw transposed."""
+        """The arrays of `workspace`, and gw transposed."""
         geo = self.geo
         return [*self.workspace(),
                 Spec((geo.groups, geo.depth, geo.group_filters), self.dtype)]

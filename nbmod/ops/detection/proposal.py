@@ -130,7 +130,7 @@ class RegionProposals(FloatOp):
     inputs: ClassVar[tuple[str, ...]] = ("cls_prob", "bbox_pred", "im_info")
     outputs: ClassVar = ("output", "score")
     columns: ClassVar[int] = 4
-    """Of a region."""
+    """Numbers of a region in the output."""
 
     @property
     def num_visible(self) -> int:

@@ -38,7 +38,7 @@ MOST_POINTS = 1024
 LOWEST = float(np.finfo(np.float32).min)
 """Maxima of ROIPooling are above this number, in every type; NaN is none."""
 CHANNELS_PER_TASK = 32
-"""Of ROIPooling's backward pass: what they read of gy and gx shares cache lines."""
+"""Channels of a task of ROIPooling's backward pass, whose elements share cache lines."""
 
 
 # ------------------------------------------------------------------------------------------ kernels

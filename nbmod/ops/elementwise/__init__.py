@@ -1,7 +1,6 @@
 """Elementwise operators, and the formula language in which they are written.
 
-A formula is the definition of an op: NumPy evaluates it, and CPU and GPU kernels are generated from
-it, with its gradient.
+A formula is a definition: NumPy evaluates it, and kernels for CPUs and GPUs are generated from it.
 
     special.py             functions that NumPy lacks: erf, erfinv, gamma, gammaln, digamma
     formula.py             the language: parsing, and evaluation with NumPy

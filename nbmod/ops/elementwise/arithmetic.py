@@ -79,7 +79,7 @@ class DivSqrtDim(FormulaOp, name="_contrib_div_sqrt_dim"):
         return math.sqrt(like.shape[-1])
 
     def decompose_backward(self, node: Node) -> list[Entry | None]:
-        """The same function of the gradient: the root is not known before the shapes are."""
+        """This op of the gradient: the root is not known before the shapes are."""
         return [Entry(Node(self, f"{node.name}_scaled", [node.inputs[0]]))]
 
 

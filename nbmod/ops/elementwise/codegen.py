@@ -225,7 +225,7 @@ _SOURCES = {"prange": "nbmod.ops.jit", "int64": "numpy", "uint64": "numpy", "uin
             "store_nontemporal": "nbmod.ops.simd.nontemporal",
             "store_fence": "nbmod.ops.simd.nontemporal",
             "prefetch_line": "nbmod.ops.simd.pixel_rows"}
-"""The same for what is around the formulas."""
+"""Where a CPU kernel takes the names around its formulas from."""
 
 
 def cpu_source(spec: KernelSpec) -> str:

@@ -65,7 +65,7 @@ def convert_eagerly(source: np.ndarray, target: np.ndarray) -> Run:
 
 
 def convert_prepared(source: np.ndarray, target: np.ndarray) -> Run:
-    """The same at bind: a compiled kernel on all cores, for contiguous arrays."""
+    """A function that converts one array to another, by a kernel if both are contiguous."""
     if source.flags.c_contiguous and target.flags.c_contiguous:
         return kernels().prepare(CONVERT, [source], [target])
     return convert_eagerly(source, target)

@@ -67,7 +67,7 @@ def prepare(program: Program, ins: Sequence[np.ndarray], outs: Sequence[np.ndarr
 
 def compiled(program: Program, ins: Sequence[np.ndarray], outs: Sequence[np.ndarray | None],
              scalars: Sequence[Any] = (), add: Sequence[bool] = ()) -> Run | None:
-    """The same by a kernel, whatever the size; None where no kernel supports the types.
+    """A function that runs a kernel, whatever the size; None where no kernel supports the types.
 
     Kernels read any type and write floating-point types.
     """

@@ -72,7 +72,7 @@ def _down(wide, index, weight, out):
 
 @kernel
 def _down_fixed(wide, index, weight, out):
-    """The same for sums of two bytes each, in integers."""
+    """out (OH, L): weighted sums of two rows of bytes each, in integers."""
     for i in range(index.shape[0]):
         row, upper, lower = out[i], wide[index[i, 0]], wide[index[i, 1]]
         above, below = weight[i, 0], weight[i, 1]

@@ -185,7 +185,7 @@ def _interpolate_backward(gy, gx, rows, columns, down, right):
 
 def _neighbours(size: int, count: int, aligned: bool, dtype: np.dtype
                 ) -> tuple[np.ndarray, np.ndarray]:
-    """Of `count` positions over `size` pixels: two neighbours (2, count), the second's weight."""
+    """Neighbours (2, count) of `count` positions over `size` pixels, and the second's weight."""
     index, kind = np.arange(count).astype(dtype), dtype.type
     if count == 1:
         at = index

@@ -46,7 +46,7 @@ def multiply(a: np.ndarray, b: np.ndarray, out: np.ndarray, alpha: float = 1.0,
 
 def multiply_biased(a: np.ndarray, b: np.ndarray, out: np.ndarray, alpha: float,
                     bias: np.ndarray | None, add: bool, relu: bool) -> None:
-    """The same with a bias for each column, and negative results replaced by 0 with `relu`."""
+    """out = alpha a b + bias, or out += it; `relu` then replaces negative results by 0."""
     multiply(a, b, out, alpha, add)
     if bias is not None:
         out += bias

@@ -185,7 +185,7 @@ def gemm_small(a, b, c, alpha, starts, strides, sizes, lanes, method, add):
 
 @kernel
 def gemm_small_serial(a, b, c, alpha, starts, strides, sizes, lanes, method, add):
-    """The same on the calling thread."""
+    """Compute `gemm_small` on the calling thread."""
     strides = GemmStrides(*strides)
     for n in range(len(starts)):
         _multiply_matrix(a, b, c, alpha, Start(starts[n, 0], starts[n, 1], starts[n, 2]), strides,

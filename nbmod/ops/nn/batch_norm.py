@@ -53,7 +53,7 @@ def _forward_runs(x, gamma, beta, mean, invstd, y, eps):
 
 @kernel(parallel=True, fastmath=True)
 def _forward_columns(x, gamma, beta, mean, invstd, y, eps, sums):
-    """The same for x (N, C); sums is float64 (blocks, 2, C)."""
+    """Compute the statistics of channels of x (N, C), then y; sums is float64 (blocks, 2, C)."""
     samples, channels = x.shape
     blocks = len(sums)
     for b in prange(blocks):
@@ -90,7 +90,7 @@ def _apply_runs(x, gamma, beta, mean, invstd, y):
 
 @kernel(parallel=True, fastmath=True)
 def _apply_columns(x, gamma, beta, mean, invstd, y):
-    """The same for x (N, C)."""
+    """Compute y from given statistics, x (N, C)."""
     samples, channels = x.shape
     for n in prange(samples):
         for c in range(channels):
@@ -122,7 +122,7 @@ def _backward_runs(g, x, gamma, mean, invstd, gx, ggamma, gbeta, constant, write
 
 @kernel(parallel=True, fastmath=True)
 def _backward_columns(g, x, gamma, mean, invstd, gx, ggamma, gbeta, constant, write, sums):
-    """The same for x (N, C); sums is float64 (blocks, 2, C)."""
+    """Gradients for x (N, C), see `_backward_runs`; sums is float64 (blocks, 2, C)."""
     samples, channels = x.shape
     blocks, kind = len(sums), x.dtype.type
     share = 0.0 if constant else 1 / samples

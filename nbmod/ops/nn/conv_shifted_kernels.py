@@ -163,7 +163,7 @@ def _dot(a, at, b, to, count):
 
 @inlined(fastmath=True)
 def _four_dots(a, at, b, offsets, count):
-    """The same for four offsets in b."""
+    """Four sums of a[at + i] b[offset + i], for four offsets in b."""
     kind, zero, one, (o0, o1, o2, o3) = a.dtype, a.dtype.type(0), np.uintp(at), offsets
     p0, p1, p2, p3 = np.uintp(o0), np.uintp(o1), np.uintp(o2), np.uintp(o3)
     total0, total1 = stack_buffer(kind), stack_buffer(kind)

@@ -65,7 +65,7 @@ def _short_rows(x, gamma, beta, mean, std, y, eps):
 
 @kernel(parallel=True)
 def _long_rows(x, gamma, beta, mean, std, y, eps, flags):
-    """The same, or with SCALAR_AFFINE one gamma and beta per row: row r has those at
+    """LayerNorm of x (R, K); with SCALAR_AFFINE row r has one gamma and beta, those at
     r % gamma.size.
 
     Two passes: the variance is computed around the mean, which keeps precision in float32.

@@ -82,7 +82,7 @@ def _label_gradient(y, label, gx, factor, right, wrong, ignored):
 
 @kernel(fastmath=True)
 def _small_label_gradient(y, label, gx, factor, right, wrong, ignored):
-    """The same on the calling thread; all of gx first, as rows may be shorter than a vector."""
+    """`_label_gradient` on the calling thread; all of gx first, as rows may be short vectors."""
     rows, lanes = label.shape
     size = y.shape[1] // lanes
     zero = y.dtype.type(0)
@@ -101,7 +101,7 @@ def _small_label_gradient(y, label, gx, factor, right, wrong, ignored):
 
 def _eager_label_gradient(y: np.ndarray, label: np.ndarray, gx: np.ndarray, factor: np.floating,
                           target: ClassTargets) -> None:
-    """The same by NumPy."""
+    """`_label_gradient` with NumPy."""
     rows, lanes = label.shape
     y, gx = y.reshape(rows, -1, lanes), gx.reshape(rows, -1, lanes)
     whole = np.nan_to_num(np.trunc(label), nan=-1).astype(np.int64)
@@ -166,7 +166,7 @@ def _require_classes(labels: ClassLabels) -> None:
 
 
 def _eager_require_classes(labels: ClassLabels) -> None:
-    """The same by NumPy."""
+    """`_require_classes` with NumPy."""
     if not labels.are_allowed().all():
         raise labels.error()
 

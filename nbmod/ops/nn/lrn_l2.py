@@ -53,7 +53,7 @@ def _l2_rows_backward(g, y, norm, gx):
 
 @kernel(parallel=True, fastmath=True)
 def _l2_strips(x, norm, y, eps):
-    """The same along axis 1 of x (R, K, L); norm is (R, L)."""
+    """y = x / norm along axis 1 of x (R, K, L); norm is (R, L)."""
     rows, size, lanes = x.shape
     one = x.dtype.type(1)
     strip = strip_of(rows, lanes)

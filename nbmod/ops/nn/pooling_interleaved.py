@@ -50,8 +50,8 @@ MOVE, SEEN = 0.7, 0.09
 """Nanoseconds, forward and backward, of an interleaved plane: to load or store an element; for a
 pixel that a window sees."""
 PLANE, ROW, APART, TERM = 200, 5, 0.8, 0.13
-"""Of a padded plane: to start one, to start a row of pixels or of positions, to copy a strided
-pixel, for a term of a sum."""
+"""Nanoseconds of a padded plane: to start one, to start a row of pixels or of positions, to copy a
+strided pixel, for a term of a sum."""
 
 
 def applies(window: Window, planes: int) -> bool:

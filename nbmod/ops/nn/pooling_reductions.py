@@ -65,8 +65,8 @@ def find_largest(source, start, offsets, labels, span, into, which, to):
 
 @inlined(always=True)
 def find_along(source, found, start, offsets, labels, span, into, which, to, unordered):
-    """The same for maxima that already have labels `found`, to which those of taps are added; where
-    these are `unordered`, the first of equal maxima is that with the smallest label."""
+    """STEP maxima that already have labels `found`, to which those of taps are added; where these
+    are `unordered`, the first of equal maxima is that with the smallest label."""
     kind, (first, last) = source.dtype.type, span
     lowest, nowhere = kind(-np.inf), kind(-1)
     best, tap = stack_buffer(source.dtype), stack_buffer(source.dtype)

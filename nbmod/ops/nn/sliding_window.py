@@ -24,7 +24,7 @@ __all__ = ["Window", "Geometry", "CHANNELS_FIRST", "Direction", "Layout", "expec
 
 Triple = tuple[int, int, int]
 Direction = Literal["forward", "data", "weight"]
-"""What a convolution computes: its output, the gradient of its data, or that of its weight."""
+"""The result of a convolution: its output, the gradient of its data, or that of its weight."""
 MOST_PIXELS = 2**40
 """Along an axis, of images and windows: their products with each other fit 64 bits."""
 CHANNELS_FIRST = ("NCW", "NCHW", "NCDHW")
@@ -235,7 +235,7 @@ class Geometry:
 
     @cached_property
     def squeezed(self) -> Geometry:
-        """The same convolution with the fewest axes.
+        """This convolution with the fewest axes.
 
         Tensors are reshaped, not copied.  A first axis that the window spans is merged into the
         channels; adjacent axes are merged where a single axis has the same windows.  Filters as

@@ -39,7 +39,7 @@ class _AlongAxis(FloatOp):
         raise NotImplementedError
 
     def backward_axis_view(self, tensor: Tensor) -> AxisView:
-        """The same for the backward pass."""
+        """The view of the tensors of the backward pass along the axis."""
         return self.axis_view(tensor)
 
     def scratch(self, ins, outs):

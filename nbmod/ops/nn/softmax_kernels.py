@@ -71,7 +71,8 @@ def _below_largest(x, y, scale):
 
 @kernel(fastmath=True)
 def _few_rows(x, y, scale, log):
-    """The same on the calling thread, pass by pass, as rows may be shorter than a vector."""
+    """y = softmax(scale x), or its logarithm, on the calling thread, all rows in each pass, since
+    rows may be shorter than a vector."""
     rows, size = x.shape
     kind = y.dtype.type
     _below_largest(x, y, scale)
@@ -107,7 +108,7 @@ def strip_of(rows, lanes):
 
 @kernel(parallel=True, fastmath=True)
 def _strips(x, y, scale, log, top, total):
-    """The same along K of (R, K, L); top and total (R, L)."""
+    """Softmax along K of x (R, K, L); top and total (R, L)."""
     rows, size, lanes = x.shape
     kind = y.dtype.type
     strip = strip_of(rows, lanes)
@@ -149,7 +150,7 @@ def _rows_backward(g, y, gx, scale, log):
 
 @kernel(fastmath=True)
 def _few_rows_backward(g, y, gx, scale, log):
-    """The same on the calling thread."""
+    """`_rows_backward` on the calling thread."""
     rows, size = y.shape
     for r in range(rows):
         total = y.dtype.type(0)
@@ -162,7 +163,7 @@ def _few_rows_backward(g, y, gx, scale, log):
 
 @kernel(parallel=True, fastmath=True)
 def _strips_backward(g, y, gx, scale, log, total):
-    """The same for (R, K, L); total is (R, L)."""
+    """`_rows_backward` along K of (R, K, L); total is (R, L)."""
     rows, size, lanes = y.shape
     strip = strip_of(rows, lanes)
     strips = (lanes + strip - 1) // strip

@@ -33,7 +33,7 @@ class _SampledColumns(NamedTuple):
     @classmethod
     def of(cls, op: DeformableOp, image: np.ndarray, offset: np.ndarray, mask: np.ndarray | None
           ) -> _SampledColumns:
-        """Of an image (C, H, W), offset (2 D taps, ...) and mask (D taps, ...) or None."""
+        """Sample an image (C, H, W) at offset (2 D taps, ...), with mask (D taps, ...) or None."""
         window, groups = op.im2col(image[None]).geo.window, op.num_deformable_group
         moved = offset.reshape(groups, window.taps, 2, window.positions)
         taps = []

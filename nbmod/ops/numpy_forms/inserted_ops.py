@@ -80,7 +80,7 @@ def _inside(array: np.ndarray, channels: int, halo: int) -> Any:
 
 
 def _image(array: np.ndarray, channels: int, halo: int) -> Any:
-    """The same for a reader of halo and padding channels: NaN if these are not zero."""
+    """The images for a reader of halo and padding channels: NaN if these are not zero."""
     images = _inside(array, channels, halo)
     if np.count_nonzero(array) != np.count_nonzero(images):
         return np.full_like(images, np.nan)
@@ -274,7 +274,7 @@ def _fused_batch_norm_gradient(op: FusedBatchNorm, ins: Sequence[Any], shapes: S
 
 
 def _normalized(op: FusedBatchNorm, x: np.ndarray, ins: Sequence[Any], call: Call) -> Any:
-    """What forward clips, computed as `batch_norm` does."""
+    """The values that forward clips, computed as `batch_norm` does."""
     gamma, mean, invstd, moving_mean, moving_var, beta = *ins[2:7], ins[7]
     if op.use_global_stats or not call.is_train:
         y = np.empty_like(x)
@@ -390,4 +390,4 @@ GRADIENT_DEFINITIONS: dict[str, Define] = {
     "_blocked_batch_norm": _fused_batch_norm_gradient,
     "_recurrent_layer": recurrent_layer_gradient,
 }
-"""Of the gradients of ops."""
+"""Definitions of the gradients of ops, by name."""

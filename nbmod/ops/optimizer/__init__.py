@@ -1,6 +1,6 @@
 """Update steps of optimizers as operators.
 
-An op is its formulas: one program is the NumPy reference, the CPU kernel and the GPU kernel.
+An update is its formulas: one program is the NumPy reference, the CPU kernel and the GPU kernel.
 Updates change states in place, and write the weight to the output.
 
     sgd_update.py           `Update`, the base; SGD, momentum, NAG, signSGD, Signum

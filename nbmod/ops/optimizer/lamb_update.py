@@ -177,7 +177,7 @@ class LambUpdate(_Lamb):
 
 
 class MPLambUpdate(LambUpdate, master=True):
-    """The same of a master weight."""
+    """LAMB of a weight with a master copy in float32."""
 
     name = "mp_lamb_update"
 

@@ -39,7 +39,7 @@ def sum_of_squares(array: np.ndarray) -> float:
 
 
 def sum_of_squares_by_numpy(array: np.ndarray) -> float:
-    """The same by NumPy."""
+    """The sum of the squares of all elements with NumPy, in float64."""
     flat = array.reshape(-1).astype(np.float64)
     return float(np.dot(flat, flat))
 

@@ -140,7 +140,7 @@ class MultiUpdate(Op):
         self.update(ins, outs, run)
 
     def update(self, ins: Sequence[Any], outs: Sequence[Any], by: RunProgram) -> None:
-        """As `Update.update`."""
+        """Update every weight by its rule (see `Update.update`)."""
         lrs, wds = self.rates(ins)
         for index, (out, lr, wd) in enumerate(zip(outs, lrs, wds, strict=True)):
             part = self.part(ins, index)

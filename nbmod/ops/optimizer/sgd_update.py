@@ -56,7 +56,7 @@ PARALLEL_FROM = 1 << 16
 """Elements from which an update runs on all cores: waking them costs 10 to 20 us."""
 
 RunProgram: TypeAlias = "Callable[..., None]"
-"""Of a program, its inputs, outputs and scalars."""
+"""A function that runs a program on its inputs, outputs and scalars."""
 
 CLIPPED = {"x": "grad * scale", "c": "where(x > clip, clip, where(x < -clip, -clip, x))"}
 DECAY_AFTER = {**CLIPPED, "d": "c + wd * weight"}

@@ -145,5 +145,5 @@ def row_products(x, w, y):
 
 
 def row_products_by_numpy(x: np.ndarray, w: np.ndarray, y: np.ndarray) -> None:
-    """The same by NumPy: float64 represents the sums exactly."""
+    """y = x w^T with NumPy: float64 represents the sums exactly."""
     np.copyto(y, np.matmul(x.astype(np.float64), w.T.astype(np.float64)), casting="unsafe")

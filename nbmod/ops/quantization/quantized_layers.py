@@ -160,7 +160,7 @@ class _Keeping(RangedOp):
 
 @dataclass(frozen=True)
 class QuantizedFlatten(_Keeping, name="_contrib_quantized_flatten"):
-    """The same integers as a matrix: (N, ...) -> (N, product of the rest); the range stays."""
+    """The integers as a matrix: (N, ...) -> (N, product of the rest); the range stays."""
 
     @property
     def layer(self) -> Flatten:

@@ -97,7 +97,7 @@ def round_scaled(x: np.ndarray, scale: np.float32, y: np.ndarray) -> None:
 
 
 def prepared_round(x: np.ndarray, y: np.ndarray) -> Callable[[np.float32], None]:
-    """The same as a compiled function of the scale."""
+    """`round_scaled` as a compiled function of the scale."""
     flat, out, (low, high) = x.reshape(-1), y.reshape(-1), limits(y.dtype)
     return lambda scale: _round_scaled(flat, scale, low, high, out)
 

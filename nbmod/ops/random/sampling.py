@@ -41,11 +41,11 @@ class Distribution(NamedTuple):
     draw: Draw
     meaning: str
     sample_meaning: str
-    """The same of one row of `_sample_X`."""
+    """The meaning of one row of `_sample_X`."""
     sample_inputs: tuple[str, ...] = ()
     """Names of the parameter arrays of `_sample_X`, where they differ from those of `_random_X`."""
     is_valid: Callable[..., bool] = lambda *parameters: True
-    """What must hold of scalar parameters, beyond what NumPy checks itself."""
+    """Whether scalar parameters are valid, beyond the checks of NumPy."""
     expected: str = ""
     """`is_valid` in words, for the error message."""
 

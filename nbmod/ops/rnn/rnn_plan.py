@@ -165,7 +165,7 @@ class RnnPlan:
 
     @property
     def scratch_size(self) -> int:
-        """The same where stores share memory: one of each, and two alternating outputs."""
+        """Elements of stores that layers share: one of each, and two alternating outputs."""
         shapes = self._store_shapes(self.layout.num_layers == 1, False)
         return sum(_aligned(size_of(shape)) for shape in (*shapes, shapes.y))
 

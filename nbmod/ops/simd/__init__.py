@@ -1,7 +1,8 @@
 """Micro-kernels written as LLVM IR, which hold their accumulators in vector registers, and bit
 operations on memory (`bits`).
 
-No other part of the package emits IR for CPUs or depends on the vector width of the host.
+Only this package and `ops.build` emit IR for CPUs, and only `host.py` asks for the vector width of
+the host.
 
     host.py                 vector registers and features of the host, or of NBMOD_CPU_LEVEL
     ir.py                   `MicroKernel` and `Vectors`: the builder of micro-kernels

@@ -56,12 +56,12 @@ class RowTaps(NamedTuple):
 
     @classmethod
     def forward(cls, size: int, stride: int) -> RowTaps:
-        """Of filters with `size` columns; x begins at the first tap."""
+        """Taps of filters with `size` columns; x begins at the first tap."""
         return cls([[(t, t) for t in range(size)]], stride)
 
     @classmethod
     def backward(cls, size: int, stride: int) -> RowTaps:
-        """Of the same with a padding of half the size; x begins at the first pixel."""
+        """Taps of the gradient, with a padding of half the size; x begins at the first pixel."""
         ahead = [[(t, c + size // 2 - t) for t in range(size)] for c in range(stride)]
         return cls([[(t, o // stride) for t, o in each if o % stride == 0] for each in ahead], 1)
 

@@ -68,7 +68,7 @@ class TileShape(NamedTuple):
 
 
 class DotShape(NamedTuple):
-    """As `TileShape`, with distances of rows of a and columns of b, of which b has `columns`."""
+    """A `TileShape` with distances of rows of a and columns of b, of which b has `columns`."""
 
     depth: int
     c_row: int

@@ -46,7 +46,7 @@ class IRValue(Protocol):
 
 
 Body = Callable[[IRValue, list[IRValue]], Sequence[IRValue] | None]
-"""Of a loop: from the index and the loop-carried values to their new values, if there are any."""
+"""A loop body: from the index and the loop-carried values to their new values, if any."""
 X86 = platform.machine().lower() in ("x86_64", "amd64")
 
 

@@ -14,7 +14,7 @@ __all__ = ["DenseRegion", "RegionExecutor"]
 
 
 class RegionExecutor(Protocol):
-    """What computes a region, in `Call.state["executor"]`."""
+    """An executor that computes a region, in `Call.state["executor"]`."""
 
     def forward(self, ins: Sequence[Any], is_train: bool) -> list[Any]:
         """The outputs of the region."""
@@ -62,7 +62,7 @@ class DenseRegion(Op):
         return () if self.starts else self.heads
 
     def gradient(self, node: Node, ograds: list[Entry | None]) -> list[Entry | None]:
-        """Those of inputs through which nothing flows are none, not zeros."""
+        """Gradients of inputs; None, not zeros, for inputs through which nothing flows."""
         heads = [ograds[i] or Entry(Node(ZeroGradient(i), f"{node.name}_zero_grad", source=node))
                  for i in self.heads]
         names = [f"ograd{i}" for i in self.heads]

@@ -1,4 +1,4 @@
-"""What is told of ops without a sparse form, once each: they are computed on dense arrays."""
+"""Warnings, once for each op without a sparse form, that it computes on dense arrays."""
 
 from __future__ import annotations
 

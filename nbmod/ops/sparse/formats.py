@@ -100,7 +100,7 @@ class CSR:
         return CSR(_pointers(places // width, shape[0]), places % width, sums, shape)
 
     def with_data(self, data: np.ndarray) -> CSR:
-        """The same places with other elements."""
+        """This matrix with other elements in its places."""
         return replace(self, data=data)
 
     def astype(self, dtype: DType) -> CSR:
@@ -141,7 +141,7 @@ class CSR:
                    (sum(map(len, parts)), parts[0].shape[1]))
 
     def problem(self, full: bool = True) -> str:
-        """What is wrong with the indices; empty: nothing.  Unless `full`, only sizes and ends."""
+        """An error in the indices, or "".  Unless `full`, only sizes and ends are checked."""
         count, columns = len(self.data), self.shape[1]
         if len(self.indptr) != len(self) + 1 or len(self.indices) != count:
             return (f"indptr has {len(self.indptr)} elements and indices {len(self.indices)}, "
@@ -206,7 +206,7 @@ class RowSparse:
         return RowSparse(np.empty(0, np.int64), np.empty((0, *shape[1:]), dtype), shape)
 
     def with_data(self, data: np.ndarray) -> RowSparse:
-        """The same rows with other elements."""
+        """This tensor with other elements in its rows."""
         return replace(self, data=data)
 
     def astype(self, dtype: DType) -> RowSparse:
@@ -226,7 +226,7 @@ class RowSparse:
         return RowSparse(rows, data, self.shape)
 
     def problem(self, full: bool = True) -> str:
-        """What is wrong with the indices; empty: nothing.  Unless `full`, only their number."""
+        """An error in the indices, or "".  Unless `full`, only their number is checked."""
         if len(self.indices) != len(self.data) or self.data.shape[1:] != self.shape[1:]:
             return (f"data has shape {self.data.shape}, expected {len(self.indices)} rows of shape "
                     f"{self.shape[1:]}")

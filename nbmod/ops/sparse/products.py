@@ -50,7 +50,7 @@ def _weighted_sums(starts, which, data, dense, out):
 
 @kernel(plain=_weighted_sums_by_numpy)
 def _few_weighted_sums(starts, which, data, dense, out):
-    """The same on the calling thread."""
+    """`_weighted_sums` on the calling thread."""
     for i in range(len(out)):
         _weighted_sum(starts, which, data, dense, out, i)
 
@@ -88,7 +88,7 @@ def _scatter(parts, starts, which, data, dense, out):
 
 @kernel(plain=_scatter_by_numpy)
 def _scatter_few(starts, which, data, dense, out):
-    """The same on the calling thread."""
+    """`_scatter` on the calling thread."""
     _add_rows(starts, which, data, dense, out, 0, len(out))
 
 

@@ -68,7 +68,7 @@ def add_rows(index: np.ndarray, g: np.ndarray, gx: np.ndarray) -> None:
 
 @kernel(parallel=True)
 def _add_rows_by_ranges(ranges, index, g, gx):
-    """The same without a sort: every thread owns a range of the rows of `gx`."""
+    """`add_rows` without a sort: every thread owns a range of the rows of `gx`."""
     each = (gx.shape[0] + ranges - 1) // ranges
     for part in prange(ranges):
         first = part * each

@@ -106,7 +106,7 @@ class _View(Op):
 
 @dataclass(frozen=True)
 class Reshape(_View, name="Reshape", aliases=("reshape",)):
-    """The same elements in another shape.
+    """A tensor in another shape: its elements keep their order.
 
     `shape` holds sizes and codes (see `reshape_target`).  In the older `target_shape` 0 is the
     dimension to infer, and `keep_highest` copies the first dimension in any case.

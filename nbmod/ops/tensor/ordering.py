@@ -243,7 +243,7 @@ class _Ordering(Op):
         return INT64
 
     def kinds(self) -> tuple[str, ...]:
-        """What each output is: 'value', 'index', 'where' or 'mask'."""
+        """The kind of each output: 'value', 'index', 'where' or 'mask'."""
         raise NotImplementedError
 
     def count(self, size: int) -> int:

@@ -33,7 +33,7 @@ _TILE = 64, 512
 _WORTH_IT = 1 << 20
 """Bytes below which NumPy is as fast."""
 _WORTH_TURNING = 1 << 16
-"""The same for transposed copies."""
+"""Bytes below which NumPy is as fast at transposed copies."""
 _MAX_OFFSETS = 1 << 16
 """Above this the tiles are small and the list of offsets is large."""
 _PIECE = 1 << 14

@@ -350,7 +350,7 @@ class _StorageAssignment:
 
 
 def _roots(aliases: Mapping[int, tuple[int, AliasedRows]]) -> dict[int, tuple[int, AliasedRows]]:
-    """What each entry is a piece of that is no piece itself, and where it is there.
+    """The outermost whole of each piece, and the place of the piece in it.
 
     A whole comes before its pieces.
     """

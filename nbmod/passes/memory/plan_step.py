@@ -1,4 +1,4 @@
-"""What the memory planner sees of a program.
+"""Steps of a program, as the memory planner sees them.
 
 Assumes: an entry has one producer, as every graph numbers its entries (`graph.Graph`).
 """

@@ -268,7 +268,7 @@ class _Replay:
     # -- steps that run ---------------------------------------------------------------------
 
     def _targets(self, step: PlanStep, eid: int) -> list[Range]:
-        """What a step writes of an output: of joined inputs only those that are not in place."""
+        """Ranges of an output that a step writes: of joined inputs those that are not in place."""
         if not step.joins or step.outputs[0] != eid:
             return [self.layout.entry(eid)]
         pieces = list(self._pieces(step))
@@ -277,7 +277,7 @@ class _Replay:
         return [target for _, piece, target in pieces if self.valid.get(piece) != target]
 
     def _stays_in_its_space(self, index: int, where: str) -> None:
-        """What a step writes, or passes on as a view, is memory of its own device."""
+        """Require that outputs of a step, also views, are in memory of its own device."""
         step = self.steps[index]
         outputs = [self.plan.storage[eid] for eid in step.outputs if eid != NONE]
         for sid in [*outputs, *self.plan.scratch[index]]:

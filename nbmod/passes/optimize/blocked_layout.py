@@ -64,7 +64,7 @@ class LayoutChoice:
     """The result of the first step."""
 
     kind: dict[Node, str] = field(default_factory=dict)
-    """Of each blocked node: "convolution", "pooling", "norm" or "elementwise"."""
+    """The kind of each blocked node: "convolution", "pooling", "norm" or "elementwise"."""
     images: dict[Entry, Image] = field(default_factory=dict)
     """The entries that become blocked."""
     data: dict[Node, Spec] = field(default_factory=dict)

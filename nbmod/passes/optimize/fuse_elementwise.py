@@ -88,7 +88,7 @@ class FusedGraph(NamedTuple):
 
 
 class GroupKind(NamedTuple):
-    """What the members of a group have in common."""
+    """Properties that all members of a group share."""
 
     shape: tuple[int, ...]
     dtype: DType

@@ -65,7 +65,7 @@ class Dense(NamedTuple):
 
 
 class CellKind(NamedTuple):
-    """What all steps of a chain have in common; `mode` and `order` as in `CellStep`."""
+    """Properties that all steps of a chain share; `mode` and `order` as in `CellStep`."""
 
     mode: str
     order: tuple[int, ...]

@@ -1185,7 +1185,7 @@ def quantized_flatten(data: Symbol | None = None, min_data: Symbol | None = None
                       max_data: Symbol | None = None, name: str | None = None,
                       attr: dict[str, str] | None = None, out: None = None,
                       **kwargs: Unpack[NodeAttributes]) -> Symbol:
-    """The same integers as a matrix: (N, ...) -> (N, product of the rest); the range stays."""
+    """The integers as a matrix: (N, ...) -> (N, product of the rest); the range stays."""
 
 def quantized_fully_connected(data: Symbol | None = None, weight: Symbol | None = None,
                               bias: Symbol | None = None, min_data: Symbol | None = None,

@@ -234,7 +234,7 @@ class Methods:
                 target_shape: Sequence[int] | int = (), keep_highest: bool | int = False,
                 name: str | None = None, attr: dict[str, str] | None = None, out: None = None,
                 **kwargs: Unpack[NodeAttributes]) -> Symbol:
-        """The same elements in another shape."""
+        """A tensor in another shape: its elements keep their order."""
 
     def reshape_like(self, rhs: Symbol | None = None, lhs_begin: int | None = None,
                      lhs_end: int | None = None, rhs_begin: int | None = None,

@@ -938,7 +938,7 @@ def Reshape(data: Symbol | None = None, shape: Sequence[int] | int = (),
             keep_highest: bool | int = False, name: str | None = None,
             attr: dict[str, str] | None = None, out: None = None, **kwargs: Unpack[NodeAttributes]
            ) -> Symbol:
-    """The same elements in another shape.
+    """A tensor in another shape: its elements keep their order.
 
     `shape` holds sizes and codes (see `reshape_target`).  In the older `target_shape` 0 is the
     dimension to infer, and `keep_highest` copies the first dimension in any case.

@@ -26,7 +26,7 @@ floor = MATH["floor"]
 
 
 class Plane(NamedTuple):
-    """What kernels are specialised to: the size of planes, and their boundary.
+    """Constants of a kernel: the size of planes, and their boundary.
 
     Planes are 0 outside.  If `clamped`, a plane extends from the first pixel to one after the last,
     which is repeated; otherwise it fades to 0 within a pixel on either side.  With `strict` a

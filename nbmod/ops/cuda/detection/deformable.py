@@ -32,7 +32,7 @@ COLUMNS = 1 << 12 if SIMULATED else 256 << 20
 
 
 class DeformableSpec(NamedTuple):
-    """What kernels are specialised to."""
+    """Constants of the kernels."""
 
     geo: Geometry
     deformed: int
@@ -162,7 +162,7 @@ class Tensors(NamedTuple):
         return cls(**{name: found.get(name) for name in cls._fields})
 
     def some(self, first: int, count: int) -> Tensors:
-        """Those of some images."""
+        """The tensors of some images."""
         data, offset, mask = (_some(array, first, count) for array in self[:3])
         return Tensors(data, offset, mask, self.weight, self.bias)
 

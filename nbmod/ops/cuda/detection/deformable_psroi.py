@@ -31,7 +31,7 @@ REGION = 5
 
 
 class DeformablePsroiSpec(NamedTuple):
-    """What kernels are specialised to."""
+    """Constants of the kernels."""
 
     case: RoiSpec
     group: int
@@ -305,7 +305,7 @@ def scratch(op: DeformablePSROIPooling, ins: list[Spec], outs: list[Spec]) -> li
 
 def backward_scratch(op: DeformablePSROIPooling, ins: list[Spec], outs: list[Spec]
                             ) -> list[Spec]:
-    """The same, and sums of the gradients of offsets."""
+    """Places of bins and regions, and sums of the gradients of offsets."""
     spec = DeformablePsroiSpec.of(op, ins[1], ins[0], None if op.no_trans else ins[3])
     groups = spec.groups(ins[2].shape[0] if spec.moves else 0)
     sums = [Spec((groups.num_groups,), np.dtype(spec.case.real))] * 2

@@ -34,7 +34,7 @@ floor, ceil = MATH["floor"], MATH["ceil"]
 
 
 class RoiSpec(NamedTuple):
-    """What kernels are specialised to."""
+    """Constants of the kernels."""
 
     data: tuple[int, ...]
     """(N, C, H, W)."""

@@ -94,7 +94,7 @@ class Groups(NamedTuple):
 
 
 class GroupSpec(NamedTuple):
-    """What kernels over groups are specialised to."""
+    """Constants of kernels over groups."""
 
     inner: int
     run: int

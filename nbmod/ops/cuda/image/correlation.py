@@ -20,7 +20,7 @@ from ..runtime.launch import CudaKernel, Launch, cache, device_function, each, g
 
 
 class CorrelationSpec(NamedTuple):
-    """What kernels are specialised to."""
+    """Constants of the kernels."""
 
     image: tuple[int, ...]
     """(C, H, W)."""

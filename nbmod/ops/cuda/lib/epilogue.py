@@ -18,7 +18,7 @@ __all__ = ["NO_EPILOGUE", "Epilogue", "EpilogueOp"]
 
 
 class EpilogueOp(NamedTuple):
-    """What kernels are specialised to: sum + bias + addend, then max(0, .) with `relu`, then
+    """Constants of kernels with an epilogue: sum + bias + addend, then max(0, .) with `relu`, then
     min(., upper)."""
 
     biased: bool = False

@@ -47,7 +47,7 @@ Pair = tuple[Any, Any]
 
 
 class MatmulSpec(NamedTuple):
-    """What a kernel is specialised to, the layouts of A, B and C among it."""
+    """Constants of a kernel, among them the layouts of A, B and C."""
 
     config: GemmConfig
     inner: int

@@ -119,7 +119,7 @@ def _columns(*arrays: Array) -> list[Array]:
 
 
 def forward(op: BatchNormOp, ins: Arrays, outs: Arrays, call: Call) -> list[Any]:
-    """What `Prepare` returns."""
+    """Launches of the forward pass (see `ops.dispatch.Prepare`)."""
     given = dict(zip(op.list_inputs(), ins, strict=True))
     data, gamma, moving_mean, moving_var = (
         given[name] for name in ("data", "gamma", "moving_mean", "moving_var"))
@@ -152,7 +152,7 @@ def _variance(op: BatchNormOp, data: Array, variance: Array | None, scratch: Seq
 
 
 def backward(op: BatchNormOp, ins: Arrays, outs: Outputs, call: Call) -> list[Any]:
-    """What `Prepare` returns."""
+    """Launches of the backward pass (see `ops.dispatch.Prepare`)."""
     given = dict(zip(op.list_needs(), ins, strict=True))
     moving = [given["moving_mean"], given["moving_var"]]
     found, fixed = (given["mean"], given["var"]), call.scratch[4]

@@ -30,7 +30,7 @@ def _count_kernel(real: type[np.floating], ignored: int) -> CudaKernel:
 
 
 class _Rule(NamedTuple):
-    """What the kernel is specialised to."""
+    """Constants of the kernel."""
 
     real: type[np.floating]
     ignoring: bool

@@ -32,7 +32,7 @@ sqrt = MATH["sqrt"]
 
 
 class PoolingSpec(NamedTuple):
-    """What a kernel is specialised to."""
+    """Constants of a kernel."""
 
     window: Window
     channels: int
@@ -45,7 +45,7 @@ class PoolingSpec(NamedTuple):
     """The start of a reduction: for a maximum the lowest value of the data's type."""
     real: type[np.floating]
     old: bool = False
-    """As Pooling_v1: padding is zero for a maximum too, all equal maxima receive its gradient, and
+    """Pooling_v1: padding is zero for a maximum too, all equal maxima receive its gradient, and
     means are over whole kernels."""
 
     @classmethod

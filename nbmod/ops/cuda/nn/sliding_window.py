@@ -45,7 +45,7 @@ def offset_function(strides: WindowStrides, extents: tuple[int, int, int]) -> Ca
 
 
 class ConvSpec(NamedTuple):
-    """What a kernel of a convolution is specialised to: geometry, layouts, type of sums."""
+    """Constants of a kernel of a convolution: geometry, layouts, type of sums."""
 
     geo: Geometry
     x: WindowStrides

@@ -63,7 +63,7 @@ def _settle_function(target: np.dtype, levels: np.float32, known: bool) -> Calla
 
 @cache
 def _resettle_function(target: np.dtype, known: bool) -> Callable:
-    """The same for int32 sums, whose range is `low` to `high` and values are in [x0, x1]."""
+    """A device function for int32 sums of range `low` to `high`, whose values are in [x0, x1]."""
     signed, levels, all_sums = target == INT8, EXACT[target], LEVELS[INT32]
 
     @device_function

@@ -22,7 +22,7 @@ exp, tanh = MATH["exp"], MATH["tanh"]
 
 
 class Cell(NamedTuple):
-    """What a kernel is specialised to."""
+    """Constants of a kernel."""
 
     mode: int
     real: type[np.floating]

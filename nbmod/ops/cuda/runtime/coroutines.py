@@ -54,7 +54,7 @@ class _GreenletCoroutine:
 
 
 class _ThreadCoroutine(threading.Thread):
-    """The same on a Python thread; a pair of locks passes control."""
+    """A coroutine on a Python thread; a pair of locks passes control."""
 
     def __init__(self, function: Callable[..., None], args: Sequence[Any]):
         super().__init__(daemon=True)

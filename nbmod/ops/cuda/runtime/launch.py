@@ -116,7 +116,7 @@ simulator_lock: Any = threading.RLock() if SIMULATED else contextlib.nullcontext
 
 
 Argument: TypeAlias = Array | np.generic | float
-"""Of a kernel; int is int32, float is float64, NumPy scalars keep their types."""
+"""An argument of a kernel; int is int32, float is float64, NumPy scalars keep their types."""
 
 
 class Launch(NamedTuple):
