@@ -1,4 +1,4 @@
-"""Draw boxes and names into images, in position: uint8 (height, width, 3), blue first."""
+"""Draw boxes and names into images, in place: uint8 (height, width, 3), blue first."""
 
 from __future__ import annotations
 
