@@ -353,7 +353,8 @@ def _load(kind: type[Op], key: str) -> None:
     if key == REFERENCE:
         import_module(".numpy_forms", __package__).load(kind.__module__)
     if key == SPARSE:
-        import_module(".sparse.row_gradients", __package__)
+        for module in ("forms", "row_gradients"):
+            import_module(f".sparse.{module}", __package__).declare()
     if key == CUDA and vars(kind).get("gpu_module"):
         import_module(kind.gpu_module)
     if key != CUDA or not kind.__module__.startswith(f"{__package__}."):

@@ -99,7 +99,7 @@ class Ghost(Gpu):
 
     def run(self, op: Any, ins: Sequence[Any], outs: Sequence[Any], call: Any) -> None:
         """No lookup of arrays by address: they have none."""
-        self.prepare(op, ins, outs, call)()
+        self.prepare(self.choose(op, ins, outs), ins, outs, call)()
 
     def launcher(self, steps: Sequence[Any]) -> Any:
         def run() -> None:

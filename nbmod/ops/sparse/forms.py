@@ -13,6 +13,7 @@ in which elements are stored, whatever the number of threads.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from math import prod
 from typing import Any, TypeAlias, cast
 
@@ -37,7 +38,7 @@ from .products import multiply, multiply_rows, multiply_transposed, sum_equal
 from .reductions import mean, norm, square_sum, sum_stored
 from .storage_types import CONDITIONAL, KEEPS_ZEROS, STYPES, result
 
-__all__ = ["Value", "compute", "places_set"]
+__all__ = ["Value", "compute", "declare", "places_set"]
 
 Value: TypeAlias = "Sparse | np.ndarray"
 Dense: TypeAlias = Callable[[Op, Sequence[np.ndarray]], Any]
@@ -190,30 +191,23 @@ def _to_dense(op: Any, data: Value) -> Value:
     return to_dense(data) if op.stype == "default" else NotImplemented
 
 
-def _declare(form: Callable[..., Value], *names: str) -> None:
-    """Add a function of an op and its inputs to the table of implementations."""
+@cache
+def declare() -> None:
+    """Add the forms to the table of implementations, which imports their ops."""
+    for form, names in (
+            (_dot, "dot"), (_sum_rows, "elemwise_add _grad_add add_n"),
+            (_subtract_rows, "elemwise_sub"), (_at_places, "elemwise_mul broadcast_mul"),
+            (_over_places, "_scatter_elemwise_div broadcast_div"), (_zeros, "zeros_like"),
+            (_retain, "_sparse_retain"), (_to_dense, "cast_storage"), (sum_stored, "sum"),
+            (mean, "mean"), (norm, "norm"), (square_sum, "_square_sum"), (_take, "take"),
+            (_where, "where"), (_slice, "slice"), (_concatenate, "Concat"),
+            (_count, "_contrib_getnnz"), (_embed, "Embedding _contrib_SparseEmbedding")):
+        _declare(form, names)
+
+
+def _declare(form: Callable[..., Value], names: str) -> None:
     def run(op: Op, ins: Sequence[Value], outs: list[Value], call: Call) -> None:
         outs[0] = form(op, *ins)
 
     run.__module__, run.__qualname__ = form.__module__, form.__qualname__
-    implements(tuple(map(OPS.find, names)), SPARSE, cast("Prepare", run))
-
-
-_declare(_dot, "dot")
-_declare(_sum_rows, "elemwise_add", "_grad_add", "add_n")
-_declare(_subtract_rows, "elemwise_sub")
-_declare(_at_places, "elemwise_mul", "broadcast_mul")
-_declare(_over_places, "_scatter_elemwise_div", "broadcast_div")
-_declare(_zeros, "zeros_like")
-_declare(_retain, "_sparse_retain")
-_declare(_to_dense, "cast_storage")
-_declare(sum_stored, "sum")
-_declare(mean, "mean")
-_declare(norm, "norm")
-_declare(square_sum, "_square_sum")
-_declare(_take, "take")
-_declare(_where, "where")
-_declare(_slice, "slice")
-_declare(_concatenate, "Concat")
-_declare(_count, "_contrib_getnnz")
-_declare(_embed, "Embedding", "_contrib_SparseEmbedding")
+    implements(tuple(map(OPS.find, names.split())), SPARSE, cast("Prepare", run))

@@ -6,6 +6,7 @@ Those of the ops that read some rows of a table have these rows alone.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any, cast
 
 import numpy as np
@@ -19,7 +20,7 @@ from .forms import Value, places_set
 from .products import multiply, multiply_transposed, sum_equal
 from .storage_types import CSR_LABELS, result
 
-__all__ = ["gradient_letters", "row_gradients"]
+__all__ = ["declare", "gradient_letters", "row_gradients"]
 
 
 def row_gradients(op: Backward, ins: Sequence[Value], wanted: Sequence[bool]
@@ -108,16 +109,18 @@ def _of_where(op: Any, ograd: Value, condition: Value) -> list[Value | None] | N
     return [None, chosen, other]
 
 
-def _declare(form: Callable[..., list[Value | None] | None], *names: str) -> None:
-    """Add the gradient of some ops to the table; it has no results where it returns None."""
+@cache
+def declare() -> None:
+    """Add the gradients to the table of implementations, which imports their ops."""
+    for form, names in ((_of_dot, "dot"), (_of_where, "where"), (_of_square_sum, "_square_sum"),
+                        (_of_embedding, "Embedding _contrib_SparseEmbedding")):
+        _declare(form, names)
+
+
+def _declare(form: Callable[..., list[Value | None] | None], names: str) -> None:
+    """The gradient of an op has no results where `form` returns None."""
     def run(op: Op, ins: Sequence[Value], outs: list[Value | None], call: Call) -> None:
         outs[:] = form(op, *ins) or ()
 
     run.__module__, run.__qualname__ = form.__module__, form.__qualname__
-    implements(tuple(map(OPS.find, names)), SPARSE, backward=cast("Prepare", run))
-
-
-_declare(_of_dot, "dot")
-_declare(_of_where, "where")
-_declare(_of_embedding, "Embedding", "_contrib_SparseEmbedding")
-_declare(_of_square_sum, "_square_sum")
+    implements(tuple(map(OPS.find, names.split())), SPARSE, backward=cast("Prepare", run))
