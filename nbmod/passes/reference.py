@@ -1,7 +1,7 @@
 """Evaluation of graphs by the plain definitions of their ops: NumPy, float64, one array per entry.
 
-It shares nothing with the executor: no kernel, no plan, no memory.  `passes.validate` compares with
-it what a pass made with what the pass got.
+It shares nothing with the executor: no kernel, no plan, no memory.  By it
+`passes.translation_validation` compares the result of a pass with the graph before.
 
 An entry of a real type is float64, whatever its type is in the network, so that it has (almost) the
 value of real arithmetic.  Ops whose definition is not known here, because only a compiled kernel or

@@ -1,9 +1,9 @@
 """Definitions, with NumPy, of the ops that passes insert: compositions of the ops they stand for.
 
-They are for `passes.validate`, which evaluates graphs before and after a pass.  A definition
-`define(op, ins, shapes, call)` returns an array for each output; `shapes` are those of the outputs,
-None for one that nothing reads.  Element types are those of the inputs; those of elementwise
-programs, which convert integers to reals, are those of `call.specs`.
+They are for `passes.translation_validation`, which evaluates graphs before and after a pass.  A
+definition `define(op, ins, shapes, call)` returns an array for each output; `shapes` are those of
+the outputs, None for one that nothing reads.  Element types are those of the inputs; those of
+elementwise programs, which convert integers to reals, are those of `call.specs`.
 
 Images in blocks of channels really are in blocks here.  Their invariants are part of the meaning of
 ops that read halo or padding channels (see `blocked.layout`): if these are not zero, the results
