@@ -274,10 +274,10 @@ print(*(name for name in sys.modules if name not in absent))
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
                             timeout=60, check=True).stdout.split()
     assert {name for name in loaded if name.startswith("nbmod.")} <= {
-        "nbmod.core.atomic", "nbmod.base", "nbmod.core.config", "nbmod.context", "nbmod.core.fork",
-        "nbmod.core.interrupts", "nbmod.core.locks", "nbmod.recordio", "nbmod.recordio.files",
-        "nbmod.recordio.frames", "nbmod.recordio.record_headers",
-        "nbmod.core.short_tracebacks"}
+        "nbmod.base", "nbmod.context", "nbmod.core", "nbmod.core.atomic", "nbmod.core.config",
+        "nbmod.core.fork", "nbmod.core.import_paths", "nbmod.core.interrupts",
+        "nbmod.core.locks", "nbmod.core.short_tracebacks", "nbmod.recordio",
+        "nbmod.recordio.files", "nbmod.recordio.frames", "nbmod.recordio.record_headers"}
 
 
 # -------------------------------------------------------------------------------------- damage
