@@ -19,9 +19,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import nbmod as mx
-from nbmod import archive_members
 from nbmod.base import MXNetError
 from nbmod.cli import main as cli
+from nbmod.core import archive_members
 from nbmod.core.archive_members import MEMBERS, is_archive, read_members
 from tests.made_archives import tar, zipped
 

@@ -13,8 +13,8 @@ import time
 
 import pytest
 
-from nbmod import atomic
 from nbmod.base import MXNetError
+from nbmod.core import atomic
 from tests.reliability.killed_saves import forked
 
 
@@ -79,7 +79,7 @@ def no_space(_):
 
 KILLED = """
 import os, signal, sys
-from nbmod import atomic
+from nbmod.core import atomic
 with atomic.replacing_together():
     with atomic.atomic_write(sys.argv[1]) as stream:
         stream.write(b"new")

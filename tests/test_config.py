@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from nbmod import config
 from nbmod.base import ArgumentError
+from nbmod.core import config
 from nbmod.core.config import Config
 from nbmod.ops.build import levels
 from nbmod.passes import switches

@@ -42,7 +42,7 @@ def test_nothing_is_registered_at_import():
 
 LOCKS = """
 import os, threading
-from nbmod import fork
+from nbmod.core import fork
 theirs, ours = (fork.fresh(threading.RLock()) for _ in range(2))
 entered = threading.Event()
 fork.prepare()
@@ -70,7 +70,7 @@ def test_locks_of_other_threads_are_free_in_the_child_and_its_own_are_not():
 
 PROPERTIES = """
 import os, threading
-from nbmod import fork
+from nbmod.core import fork
 from nbmod.graph import Graph
 lock, entered = vars(Graph)["variables"].lock, threading.Event()
 fork.prepare()

@@ -16,7 +16,7 @@ from unittest.mock import Mock
 import pytest
 
 import nbmod as mx
-from nbmod import fork, interrupts, locks
+from nbmod.core import fork, interrupts, locks
 from tests.reliability import alarms
 from tests.reliability.figures import Effort
 

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import nbmod as mx
-from nbmod import history, mxnet_predict, reprs
+from nbmod import history, mxnet_predict
+from nbmod.core import reprs
 from nbmod.executor import Executor
 from nbmod.module.base_module import BaseModule
 from tests.callback import runs

@@ -15,9 +15,9 @@ from types import SimpleNamespace
 import pytest
 
 import nbmod as mx
-from nbmod import screen
 from nbmod.callback import epoch_bars
 from nbmod.cli import counter
+from nbmod.core import screen
 from nbmod.core.config import CONFIG
 from tests.callback import runs
 from tests.terminals import PseudoTerminal, Terminal

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import nbmod as mx
-from nbmod import serialization
 from nbmod.base import DTYPE_FLAGS, MXNetError
+from nbmod.core import serialization
 from nbmod.core.atomic import atomic_write
 from nbmod.core.serialization import (
     array_from_record,

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 import nbmod as mx
-from nbmod import short_tracebacks
+from nbmod.core import short_tracebacks
 
 MISTAKE = """
 import nbmod as mx

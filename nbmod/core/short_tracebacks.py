@@ -15,7 +15,7 @@ from .config import CONFIG
 
 __all__ = ["install", "shorten"]
 
-PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 RUNNERS = ("<frozen runpy>", "runpy.py")
 NOTE = "(Frames of nbmod are left out; NBMOD_FULL_TRACEBACK=1 shows them.)"
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from nbmod import callback, contrib, log, metric, nd
-from nbmod import screen as live_lines
+from nbmod.core import screen as live_lines
 from nbmod.monitor import Monitor
 from tests.callback import runs
 from tests.terminals import Terminal, screen

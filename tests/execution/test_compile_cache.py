@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import nbmod as mx
-from nbmod import locks
 from nbmod.cli import main as cli
+from nbmod.core import locks
 from nbmod.execution import compile_ahead, steps
 from nbmod.ops import jit
 from nbmod.ops.build import progress
