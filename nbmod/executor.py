@@ -69,7 +69,7 @@ class Executor:
     optimize : bool, default True
         Whether passes may change the graph; else every node of the symbol runs by itself.
     key : str, optional
-        The implementation that nodes run one by one (`execution.interpreter.prepare`), without a
+        The implementation that nodes run one by one (see `execution.interpreter`), without a
         plan; None: "eager" where an array has no elements, else there is a plan.
 
     Attributes
