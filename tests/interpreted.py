@@ -57,8 +57,8 @@ COMPILED = {
 }
 """What is left out: part of a test's name -> why."""
 APART = ("tests/kvstore/distributed/test_failure.py", "tests/kvstore/distributed/test_launch.py",
-         "tests/kvstore/distributed/test_mpi.py")
-"""Files whose tests start processes, which coverage does not see."""
+         "tests/kvstore/distributed/test_mpi.py", "tests/kvstore/distributed/test_overlap.py")
+"""Files whose tests start processes, which coverage does not see, or train for minutes."""
 OPERATORS = ("test_gradient_is_the_derivative", "test_eager_call_gives_the_executors_result",
              "test_wrong_call_is_a_named_error")
 """Tests of tests/ops/test_ops.py: values of outputs and gradients."""
