@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
 from typing import Any, Protocol, TypeAlias, cast
 
 import numpy as np
@@ -144,20 +143,27 @@ class Interpreter:
             self._execute(node, dense, outs, call, device)
         return ins, outs
 
+    def _choice(self, node: Node, ins: Sequence[Spec], outs: Sequence[Spec], device: Device
+                ) -> Choice:
+        """That of the first run."""
+        if id(node) not in self._choices:
+            op = node.required_op
+            self._choices[id(node)] = (dispatch.choose(op, [REFERENCE], ins, outs)
+                                       if self._key == REFERENCE else device.choose(op, ins, outs))
+        return self._choices[id(node)]
+
     def _execute(self, node: Node, ins: Sequence[Value], outs: Sequence[Value | None], call: Call,
                  device: Device) -> None:
         """Run the implementation of a node."""
-        op, choice = node.required_op, self._choices.get(id(node))
+        op, specs = node.required_op, [Spec(array.shape, array.dtype) for array in ins]
         try:
-            if choice is None:
-                choose = partial(dispatch.choose, op, [self._key]) if (
-                    self._key == REFERENCE) else partial(device.choose, op)
-                choice = self._choices[id(node)] = choose(
-                    [Spec(array.shape, array.dtype) for array in ins], call.specs)
-            call.scratch = [device.empty(*spec) for spec in choice.workspace]
             if self._key in (NUMBA, REFERENCE):
+                choice = self._choice(node, specs, call.specs, device)
+                call.scratch = [device.empty(*spec) for spec in choice.workspace]
                 device.prepare(choice, ins, outs, call)()
             else:
+                call.scratch = [device.empty(*spec)
+                                for spec in device.workspace(op, specs, call.specs)]
                 device.run(op, ins, outs, call)
         except (ValueError, IndexError, ZeroDivisionError) as error:
             if all(array.size for array in ins):

@@ -93,6 +93,10 @@ class Device:
         """The implementation of `op` on this device, whose workspace is `Call.scratch`."""
         raise NotImplementedError
 
+    def workspace(self, op: Op, ins: Sequence[Spec], outs: Sequence[Spec]) -> list[Spec]:
+        """That of the implementation which `choose` returns."""
+        return self.choose(op, ins, outs).workspace
+
     def run(self, op: Op, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
         """Execute `op` once."""
         raise NotImplementedError
@@ -170,6 +174,9 @@ class Cpu(Device):
         for spec in found.workspace:
             self.require_memory(spec)
         return found
+
+    def workspace(self, op: Op, ins: Sequence[Spec], outs: Sequence[Spec]) -> list[Spec]:
+        return dispatch.workspace(op, UNCOMPILED if lacks_compiler() else PREPARED, ins, outs)
 
     def empty(self, shape: Sequence[int], dtype: DTypeLike) -> np.ndarray:
         return _allocate(np.empty, shape, dtype)

@@ -332,17 +332,24 @@ def _cost(candidate: Candidate) -> float:
 
 def workspace(op: Op, keys: Sequence[str], ins: Specs, outs: Specs) -> list[Spec]:
     """The temporary arrays of the implementation of an op; a view has none."""
-    return choose(op, keys, ins, outs).workspace
+    row = _only(op, keys)
+    return choose(op, keys, ins, outs).workspace if row is None else row.workspace(
+        _forward(op), list(ins), list(outs))
+
+
+def _only(op: Op, keys: Sequence[str]) -> Implementation | None:
+    """The implementation that needs no choice, as in eager calls: one that always applies, alone
+    under the first key that has any."""
+    found = next(filter(None, (_rows_of(op, key) for key in keys)), ())
+    return found[0] if len(found) == 1 and found[0].estimate is unknown else None
 
 
 def prepare(op: Op, keys: Sequence[str], ins: Sequence[DeviceArray], outs: Sequence[DeviceArray],
             call: Call) -> Prepared:
     """Prepare an op for these arrays; MXNetError if it has no implementation."""
-    # Eager calls: what always applies, alone under the first key, needs no choice.
-    found = next(filter(None, (_rows_of(op, key) for key in keys)), ())
-    if len(found) == 1 and found[0].estimate is unknown:
-        return found[0].prepare(_forward(op), ins, outs, call)
-    return choose(op, keys, ins, outs).prepare(ins, outs, call)
+    row = _only(op, keys)
+    return choose(op, keys, ins, outs).prepare(ins, outs, call) if row is None else row.prepare(
+        _forward(op), ins, outs, call)
 
 
 def _load(kind: type[Op], key: str) -> None:
