@@ -90,6 +90,7 @@ class Interpreter:
         self._uses = Counter(entry for node in nodes for entry in node.inputs)
         self._uses.update(wanted)
         self._choices: dict[int, Choice] = {}
+        self._workspaces: dict[int, list[Spec]] = {}
 
     def run(self, values: dict[Entry, Value], is_train: bool, watch: Watch | None = None) -> None:
         """Run all nodes.
@@ -143,27 +144,34 @@ class Interpreter:
             self._execute(node, dense, outs, call, device)
         return ins, outs
 
-    def _choice(self, node: Node, ins: Sequence[Spec], outs: Sequence[Spec], device: Device
-                ) -> Choice:
+    def _choice(self, node: Node, ins: Sequence[Value], call: Call, device: Device) -> Choice:
         """That of the first run."""
         if id(node) not in self._choices:
-            op = node.required_op
-            self._choices[id(node)] = (dispatch.choose(op, [REFERENCE], ins, outs)
-                                       if self._key == REFERENCE else device.choose(op, ins, outs))
+            op, specs = node.required_op, [Spec(array.shape, array.dtype) for array in ins]
+            self._choices[id(node)] = (dispatch.choose(op, [REFERENCE], specs, call.specs) if
+                                       self._key == REFERENCE else
+                                       device.choose(op, specs, call.specs))
         return self._choices[id(node)]
+
+    def _scratch(self, node: Node, ins: Sequence[Value], call: Call, device: Device) -> list[Spec]:
+        """The workspace in the first run."""
+        if id(node) not in self._workspaces:
+            self._workspaces[id(node)] = device.workspace(
+                node.required_op, [Spec(array.shape, array.dtype) for array in ins], call.specs)
+        return self._workspaces[id(node)]
 
     def _execute(self, node: Node, ins: Sequence[Value], outs: Sequence[Value | None], call: Call,
                  device: Device) -> None:
         """Run the implementation of a node."""
-        op, specs = node.required_op, [Spec(array.shape, array.dtype) for array in ins]
+        op = node.required_op
         try:
             if self._key in (NUMBA, REFERENCE):
-                choice = self._choice(node, specs, call.specs, device)
+                choice = self._choice(node, ins, call, device)
                 call.scratch = [device.empty(*spec) for spec in choice.workspace]
                 device.prepare(choice, ins, outs, call)()
             else:
                 call.scratch = [device.empty(*spec)
-                                for spec in device.workspace(op, specs, call.specs)]
+                                for spec in self._scratch(node, ins, call, device)]
                 device.run(op, ins, outs, call)
         except (ValueError, IndexError, ZeroDivisionError) as error:
             if all(array.size for array in ins):

@@ -227,7 +227,7 @@ def _plan(name: str, op: Op, device: Device, ins: Facts, outs: Facts, wanted: in
     if visible and not any(spec.size for spec in specs[:visible]):
         return OpPlan(outs_made, (), tuple(specs), True)
     try:
-        scratch = device.choose(op, in_specs, specs).workspace
+        scratch = device.workspace(op, in_specs, specs)
     except OutOfMemory as error:
         listed = _listed(op, [shape for shape, _ in ins])
         raise OutOfMemory(f"{op.name}: {error} {listed}") from None

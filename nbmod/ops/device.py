@@ -176,7 +176,12 @@ class Cpu(Device):
         return found
 
     def workspace(self, op: Op, ins: Sequence[Spec], outs: Sequence[Spec]) -> list[Spec]:
-        return dispatch.workspace(op, UNCOMPILED if lacks_compiler() else PREPARED, ins, outs)
+        for spec in outs:   # as in `choose`
+            self.require_memory(spec)
+        found = dispatch.workspace(op, UNCOMPILED if lacks_compiler() else PREPARED, ins, outs)
+        for spec in found:
+            self.require_memory(spec)
+        return found
 
     def empty(self, shape: Sequence[int], dtype: DTypeLike) -> np.ndarray:
         return _allocate(np.empty, shape, dtype)

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 import nbmod as mx
-from nbmod.ops import dispatch
+from nbmod.base import OutOfMemory
+from nbmod.ops import OPS, dispatch
+from nbmod.ops.device import device_of
 from nbmod.ops.dispatch import EAGER, NUMBA, Candidate, Estimate, Implementation
 from nbmod.ops.op import Backward, Call, Op, Spec
 
@@ -77,7 +79,7 @@ def test_the_next_key_serves_where_none_applies():
 
 
 def test_a_candidate_says_what_it_consists_of():
-    part = dispatch.choose(mx.ops.OPS["relu"](), [EAGER])
+    part = dispatch.choose(OPS["relu"](), [EAGER])
     candidate = Candidate(row(NUMBA, "pair", dispatch.unknown), Estimate(1200.0, "", [part, part]))
     assert str(candidate) == "pair (1,200 ns) of eager + eager"
 
@@ -103,3 +105,22 @@ def test_a_plan_shows_what_was_rejected():
     assert [line.split(": ")[0] for line in lines] == [
         "conv forward", "conv_backward data", "conv_backward weight"]
     assert all(" ns)" in line and "conv_gemm" in line for line in lines)
+
+
+def test_interpreted_nodes_ask_for_their_workspace_once(monkeypatch):
+    asked, device = [], device_of(mx.cpu())
+    monkeypatch.setattr(type(device), "workspace",
+                        lambda self, op, ins, outs: asked.append(op) or [])
+    x = mx.nd.array([[0, 2]]).tostype("csr")
+    executor = mx.sym.relu(mx.sym.Variable("x", stype="csr") * 2).bind(mx.cpu(), {"x": x})
+    executor.forward()
+    first = len(asked)
+    executor.forward()
+    assert 0 < first == len(asked)
+
+
+@pytest.mark.parametrize("ask", ["choose", "workspace"])
+def test_what_no_machine_has_memory_for_is_refused_before_it_is_planned(ask):
+    spec = Spec((2 ** 50,), np.dtype(np.float32))
+    with pytest.raises(OutOfMemory):
+        getattr(device_of(mx.cpu()), ask)(OPS["relu"](), [spec], [spec])
