@@ -63,6 +63,7 @@ MODULES = (
     "nbmod.image.image_functions",
     "nbmod.image.iterator",
     "nbmod.initializer",
+    "nbmod.initializer.base_initializer",
     "nbmod.io.data_iter",
     "nbmod.io.dataset",
     "nbmod.io.generator",

@@ -29,8 +29,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from . import random
-from .base import (
+from .. import random
+from ..base import (
     ArgumentError,
     ArgumentTypeError,
     Array,
@@ -40,9 +40,9 @@ from .base import (
     checks_numbers,
     wrong_type,
 )
-from .core import registry
-from .ndarray import NDArray, load, zeros
-from .ops.rnn.rnn_weights import GATES, RnnLayout
+from ..core import registry
+from ..ndarray import NDArray, load, zeros
+from ..ops.rnn.rnn_weights import GATES, RnnLayout
 
 __all__ = ["InitDesc", "Initializer", "register", "alias", "create", "Zero", "One", "Constant",
            "Uniform", "Normal", "Xavier", "MSRAPrelu", "Orthogonal", "Bilinear", "LSTMBias",
@@ -145,6 +145,8 @@ class Initializer:
     >>> Ramp()(mx.init.InitDesc("a_weight"), array)
     >>> array.asnumpy().tolist()
     [[0.0, 1.0], [2.0, 3.0]]
+    >>> Ramp().dumps(), mx.init.Normal(0.1).dumps()
+    ('["ramp", {}]', '["normal", {"sigma": 0.1}]')
     """
 
     def __init__(self, **kwargs: object):
@@ -183,12 +185,6 @@ class Initializer:
         -------
         str
             JSON of [name, {arguments}].
-
-        Examples
-        --------
-        >>> import nbmod as mx
-        >>> mx.init.Normal(0.1).dumps()
-        '["normal", {"sigma": 0.1}]'
         """
         return json.dumps([type(self).__name__.lower(), self._kwargs], default=_plain)
 
