@@ -92,9 +92,9 @@ def _is_states(path: str) -> bool:
 
 def _convert_states(options: argparse.Namespace) -> int:
     """Optimizer states: pickles of MXNet, or safetensors."""
+    from ..optimizer.state_files import read_states_file
     from ..optimizer.states import write_states
     from ..optimizer.tensor_states import save_states
-    from ..optimizer.updater import read_states_file
 
     source, = options.sources[:1]
     if len(options.sources) > 1 or not _is_states(options.output):

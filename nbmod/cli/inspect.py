@@ -114,7 +114,7 @@ def _index(path: str) -> tuple[Report, list[str]]:
 def _states(path: str) -> tuple[Report, list[str]]:
     """The states of an optimizer by parameter, and its hyperparameters."""
     from ..ndarray import NDArray
-    from ..optimizer.updater import read_states_file
+    from ..optimizer.state_files import read_states_file
     from .model_report import not_finite, statistics
 
     states, optimizer = read_states_file(path)

@@ -28,7 +28,8 @@ from ..ndarray.sparse_array import share_rows
 from ..ops.device import Device, device_of
 from ..ops.elementwise.arithmetic import AddN
 from ..optimizer import Optimizer, Updater, get_updater
-from ..optimizer.updater import is_fusible, load_states_file, save_states_file
+from ..optimizer.state_files import load_states_file, save_states_file
+from ..optimizer.updater import is_fusible
 from .base import BUILT_IN, KVStoreBase, PerDevice, check_capability
 from .compression import Key, TwoBit
 from .nccl import reduction_class

@@ -13,7 +13,7 @@ from ..io import DataIter
 from ..kvstore import KVStoreBase
 from ..ndarray import NDArray
 from ..optimizer import Optimizer, Updater
-from ..optimizer.updater import load_states_file, save_states_file
+from ..optimizer.state_files import load_states_file, save_states_file
 from . import params, resume, training_state
 from .base_module import BaseModule
 from .executor_group import DataParallelExecutorGroup

@@ -11,6 +11,7 @@ executed.
     contrib.py         GroupAdaGrad
     updater.py         `Updater`: an optimizer with the states of all parameters
     states.py          `.states` files, MXNet's pickles
+    state_files.py     files with the states of an updater
     safe_unpickler.py  a reader of pickles that builds plain data and calls nothing
     state_checks.py    checks of optimizers and states that were read
     tensor_states.py   states in `.safetensors` files

@@ -9,7 +9,6 @@ with an `update` of their own are called parameter by parameter.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -18,10 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..base import MXNetError
 from ..context import Context
-from ..core.atomic import atomic_write
-from ..core.foreign import refuse_suffix
 from ..ndarray import NDArray, mutation
 from ..ops.device import device_of
 from ..ops.elementwise.program import Assign, Program
@@ -42,12 +38,10 @@ from .base_optimizer import (
 )
 from .sgd import Momentum
 from .state_checks import check_states, why_no_update
-from .states import dump_states, load_states, write_states
+from .states import dump_states, load_states
 
-__all__ = ["Updater", "get_updater", "is_fusible", "load_states_file",
-           "read_states_file", "save_states_file", "Test"]
+__all__ = ["Updater", "get_updater", "is_fusible", "Test"]
 
-SAFETENSORS = ".safetensors"
 KEPT = 16
 """Fused steps that are kept, each for one set of arrays: devices, executors of several shapes."""
 
@@ -310,91 +304,6 @@ def get_updater(optimizer: Optimizer) -> Updater:
         A callable `(index, grad, weight)`.
     """
     return Updater(optimizer)
-
-
-def save_states_file(updater: Updater, fname: str, dump_optimizer: bool = False) -> None:
-    """Write the states of an updater to a `.states` file, as a whole or not at all.
-
-    Parameters
-    ----------
-    updater : Updater
-        The updater.
-    fname : str
-        Name of the file; one that ends in ``.safetensors`` is written in that format.
-    dump_optimizer : bool, default False
-        Whether to write the optimizer, too.
-
-    Raises
-    ------
-    MXNetError
-        If the file cannot be written, or its name has the suffix of another format.
-    """
-    if os.fspath(fname).endswith(SAFETENSORS):
-        from . import tensor_states
-
-        tensor_states.save_states(fname, updater.states,
-                                  updater.optimizer if dump_optimizer else None)
-        return
-    refuse_suffix(os.fspath(fname), ".states")
-    with atomic_write(fname) as file:
-        if type(updater).get_states is not Updater.get_states:
-            file.write(updater.get_states(dump_optimizer))
-        else:   # the same, piece by piece
-            write_states(file, updater._saved(dump_optimizer))
-
-
-def load_states_file(updater: Updater, fname: str) -> None:
-    """Replace the states of an updater by those of a file that `save_states_file` wrote.
-
-    Parameters
-    ----------
-    updater : Updater
-        The updater.
-    fname : str
-        Name of the file; one that ends in ``.safetensors`` is read in that format.
-
-    Raises
-    ------
-    MXNetError
-        With the name of the file, if its content is not that of a `.states` file.
-    """
-    found = read_states_file(fname)
-    try:
-        updater._replace_states(*found)
-    except MXNetError as error:
-        raise MXNetError(f"{fname}: {error}") from None
-
-
-def read_states_file(fname: str) -> tuple[dict[Index, State], Optimizer | None]:
-    """The states in a file, and the optimizer if it was written with them.
-
-    Parameters
-    ----------
-    fname : str
-        Name of the file; one that ends in ``.safetensors`` is read in that format.
-
-    Returns
-    -------
-    states : dict
-        States by the index of the parameter.
-    optimizer : Optimizer or None
-        The optimizer.
-
-    Raises
-    ------
-    MXNetError
-        With the name of the file, if its content is not that of a file of states.
-    """
-    if os.fspath(fname).endswith(SAFETENSORS):
-        from . import tensor_states
-
-        return tensor_states.load_states(fname)
-    with open(fname, "rb") as file:
-        content = file.read()
-    try:
-        return load_states(content)
-    except MXNetError as error:
-        raise MXNetError(f"{fname}: {error}") from None
 
 
 class _Parameter(NamedTuple):

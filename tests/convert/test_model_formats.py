@@ -16,8 +16,8 @@ import nbmod as mx
 from nbmod.base import DTYPE_FLAGS, MXNetError
 from nbmod.cli import main as cli
 from nbmod.convert import OnnxOptions, StoredModel, model_formats, read_model, write_model
+from nbmod.optimizer.state_files import read_states_file
 from nbmod.optimizer.states import dump_states
-from nbmod.optimizer.updater import read_states_file
 from tests.made_archives import detector
 from tests.optimizer.test_tensor_states import steps
 from tests.safetensors.test_safetensors import network, parameters

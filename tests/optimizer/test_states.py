@@ -16,8 +16,8 @@ from nbmod import optimizer
 from nbmod.base import MXNetError
 from nbmod.core.serialization import record_bytes
 from nbmod.optimizer import Optimizer
+from nbmod.optimizer.state_files import save_states_file
 from nbmod.optimizer.states import dump_states, load_states
-from nbmod.optimizer.updater import save_states_file
 from tests.programs import training
 
 # name, parameters: one with all kinds of states that the optimizer can have

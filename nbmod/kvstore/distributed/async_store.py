@@ -33,8 +33,8 @@ from ...ndarray import NDArray
 from ...ndarray.sparse_array import RowSparseNDArray
 from ...ops.sparse.formats import RowSparse
 from ...optimizer import Optimizer, Updater
+from ...optimizer.state_files import save_states_file
 from ...optimizer.tensor_states import decoded_states, encoded_states
-from ...optimizer.updater import save_states_file
 from ..compression import Key
 from ..kvstore import Keys, KVStore, Pairs, Values, _key, _sum
 from ..row_pull import Rows

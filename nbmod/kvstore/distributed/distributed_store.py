@@ -38,7 +38,8 @@ from ...ops.elementwise.arithmetic import AddN
 from ...ops.sparse.formats import RowSparse
 from ...optimizer import Optimizer, Updater
 from ...optimizer.base_optimizer import RuleOptimizer
-from ...optimizer.updater import is_fusible, save_states_file
+from ...optimizer.state_files import save_states_file
+from ...optimizer.updater import is_fusible
 from ..compression import Key, TwoBit
 from ..kvstore import Keys, KVStore, Pairs, UpdateFunction, Values, _copied, _pairs, _sum
 from ..row_pull import Rows
