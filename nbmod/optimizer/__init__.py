@@ -5,6 +5,7 @@ An optimizer chooses rates and makes the update operator of a step; the arithmet
 executed.
 
     base_optimizer.py  `Optimizer`: learning rates, update counts and multipliers
+    update_step.py     the update of one parameter by its operator
     sgd.py             SGD, NAG, Signum, SGLD, DCASGD
     adaptive.py        Adam, AdaGrad, RMSProp and others, with a rate for each coordinate
     layerwise.py       LARS, LBSGD and LAMB, for large batches

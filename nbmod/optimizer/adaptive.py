@@ -18,7 +18,8 @@ from ..ops.optimizer.adaptive_update import (
     RMSPropAlexUpdate,
     RMSPropUpdate,
 )
-from .base_optimizer import Index, RuleOptimizer, StepInfo, register, state_like, states_like
+from .base_optimizer import RuleOptimizer, register
+from .update_step import Index, StepInfo, state_like, states_like
 
 __all__ = ["AdaDelta", "AdaGrad", "Adam", "Adamax", "FTML", "Ftrl", "Nadam", "RMSProp"]
 

@@ -6,7 +6,8 @@ from ..base import Forwarded, MXNetError, checks_numbers
 from ..ndarray import NDArray, zeros
 from ..ops.op import Op
 from ..ops.optimizer.adaptive_update import GroupAdaGradUpdate
-from .base_optimizer import Index, RuleOptimizer, StepInfo, register
+from .base_optimizer import RuleOptimizer, register
+from .update_step import Index, StepInfo
 
 __all__ = ["GroupAdaGrad"]
 

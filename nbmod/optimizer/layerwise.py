@@ -13,18 +13,9 @@ from ..ndarray import NDArray, array, multi_lars, multi_sum_sq
 from ..ops.op import Op
 from ..ops.optimizer.lamb_update import LambUpdate, MPLambUpdate
 from ..ops.optimizer.sgd_update import SGDMomUpdate, SGDUpdate
-from .base_optimizer import (
-    Index,
-    Multipliers,
-    OneOrMany,
-    RuleOptimizer,
-    State,
-    StepInfo,
-    register,
-    state_like,
-    step,
-)
+from .base_optimizer import Multipliers, RuleOptimizer, register
 from .sgd import Momentum
+from .update_step import Index, OneOrMany, State, StepInfo, state_like, step
 
 __all__ = ["LAMB", "LARS", "LBSGD"]
 

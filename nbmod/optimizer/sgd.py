@@ -24,7 +24,8 @@ from ..ops.optimizer.sgd_update import (
     SignSGDUpdate,
     SignumUpdate,
 )
-from .base_optimizer import Index, OneOrMany, RuleOptimizer, State, StepInfo, register, state_like
+from .base_optimizer import RuleOptimizer, register
+from .update_step import Index, OneOrMany, State, StepInfo, state_like
 
 __all__ = ["SGD", "ccSGD", "NAG", "Signum", "SGLD", "DCASGD", "Momentum"]
 

@@ -20,8 +20,9 @@ from ..context import cpu
 from ..lr_scheduler import LRScheduler
 from ..ndarray import NDArray, zeros
 from ..ops.optimizer.sgd_update import Update
-from .base_optimizer import Index, Optimizer, RuleOptimizer, State, StepInfo
+from .base_optimizer import Optimizer, RuleOptimizer
 from .sgd import Momentum
+from .update_step import Index, State, StepInfo
 
 __all__ = ["check_fields", "check_names", "check_states", "new_instance", "why_no_update"]
 

@@ -7,8 +7,9 @@ import os
 from ..base import MXNetError
 from ..core.atomic import atomic_write
 from ..core.foreign import refuse_suffix
-from .base_optimizer import Index, Optimizer, State
+from .base_optimizer import Optimizer
 from .states import load_states, write_states
+from .update_step import Index, State
 from .updater import Updater
 
 __all__ = ["load_states_file", "read_states_file", "save_states_file"]

@@ -23,9 +23,10 @@ from ..core.serialization import record_size, write_record
 from ..lr_scheduler import LRScheduler
 from ..ndarray import NDArray
 from ..ndarray.sparse_array import CSRNDArray, RowSparseNDArray
-from .base_optimizer import Index, Optimizer, State
+from .base_optimizer import Optimizer
 from .safe_unpickler import Machine, Maker, bytes_in
 from .state_checks import check_fields, check_names, new_instance
+from .update_step import Index, State
 
 __all__ = ["build_object", "checked_states", "described_object", "dump_states", "load_states",
            "write_states"]

@@ -28,8 +28,9 @@ from ..ndarray import NDArray
 from ..ndarray.sparse_array import BaseSparseNDArray, of_value
 from ..ops.sparse.formats import CSR, RowSparse
 from ..safetensors.tensor_file import SafetensorsError, read_tensors, write_tensors
-from .base_optimizer import Index, Optimizer, State
+from .base_optimizer import Optimizer
 from .states import build_object, checked_states, described_object
+from .update_step import Index, State
 
 __all__ = ["STATES", "load_states", "save_states"]
 

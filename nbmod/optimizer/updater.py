@@ -24,21 +24,11 @@ from ..ops.elementwise.program import Assign, Program
 from ..ops.op import Op
 from ..ops.optimizer.multi_tensor_apply import FusedCalls, TensorUpdate, overlap
 from ..ops.optimizer.sgd_update import Update, require_trainable
-from .base_optimizer import (
-    Index,
-    OneOrMany,
-    Optimizer,
-    RuleOptimizer,
-    State,
-    _arrays,
-    register,
-    state_inputs,
-    state_like,
-    step,
-)
+from .base_optimizer import Optimizer, RuleOptimizer, register
 from .sgd import Momentum
 from .state_checks import check_states, why_no_update
 from .states import dump_states, load_states
+from .update_step import Index, OneOrMany, State, _arrays, state_inputs, state_like, step
 
 __all__ = ["Updater", "get_updater", "is_fusible", "Test"]
 

@@ -18,8 +18,8 @@ from ...context import cpu
 from ...ndarray import NDArray
 from ...ndarray.sparse_array import RowSparseNDArray
 from ...ops.sparse.formats import RowSparse
-from ...optimizer.base_optimizer import Index, State
 from ...optimizer.tensor_states import decoded_states, encoded_states
+from ...optimizer.update_step import Index, State
 from .communicator import Communicator, allgather_texts
 from .row_ranges import Bounds
 
