@@ -50,9 +50,8 @@ class Adam(RuleOptimizer):
         var = beta2 * var + (1 - beta2) * x^2
         w = w - lr * sqrt(1 - beta2^t) / (1 - beta1^t) * mean / (sqrt(var) + epsilon)
 
-    So weight decay is part of the gradient that is clipped, and the bias correction is part of the
-    learning rate.  The state is (mean, var), both of the weight's shape.  `clip_gradient=0` does
-    not clip.
+    Weight decay is part of the gradient that is clipped, bias correction part of the learning
+    rate.  The state is (mean, var), of the weight's shape each.  `clip_gradient=0` does not clip.
 
     References
     ----------
@@ -223,9 +222,8 @@ class RMSProp(RuleOptimizer):
         n = gamma1 * n + (1 - gamma1) * x^2
         w = w - lr * x / sqrt(n + epsilon)
 
-    or, with `centered` ::
+    or, with `centered` and n as before ::
 
-        n = gamma1 * n + (1 - gamma1) * x^2
         m = gamma1 * m + (1 - gamma1) * x
         delta = gamma2 * delta - lr * x / sqrt(n - m^2 + epsilon)
         w = w + delta
@@ -439,12 +437,8 @@ class Nadam(RuleOptimizer):
 
     Parameters
     ----------
-    learning_rate : float, default 0.001
-        Global learning rate.
-    beta1, beta2 : float, default 0.9 and 0.999
-        Decay of the running mean of the gradient, and of its square.
-    epsilon : float, default 1e-8
-        Added to the denominator.
+    learning_rate, beta1, beta2, epsilon
+        As for `Adam`.
     schedule_decay : float, default 0.004
         How fast the momentum grows with t.
     **kwargs

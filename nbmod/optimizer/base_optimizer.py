@@ -6,11 +6,7 @@ multiplier, which is looked up by index in `param_dict`, by index in `lr_mult`, 
 `idx2name` has for the index.  Weight decay works the same way; names that do not end in `_weight`
 or `_gamma` have multiplier 0 by default.
 
-Update counts are kept per device, because with several devices one optimizer steps the copies of a
-parameter one after the other and each must have the same count.
-
-An optimizer implements `create_state` and `update`; the arithmetic itself is an operator of
-`ops.optimizer`, run on the weight in place by `step`.
+Update counts are per device: one optimizer steps the copies of a parameter one after the other.
 """
 
 from __future__ import annotations
@@ -71,8 +67,7 @@ class Optimizer:
     clip_gradient : float, optional
         Limit of the magnitude of every element of a gradient; None for no limit.
     learning_rate : float, optional
-        Global learning rate, 0.01 unless given.  With a scheduler it replaces the scheduler's
-        `base_lr`.
+        Global learning rate, 0.01 unless given; it replaces the `base_lr` of a scheduler.
     lr_scheduler : LRScheduler, optional
         Called with the number of updates, returns the global learning rate.
     sym : Symbol, optional
@@ -82,13 +77,7 @@ class Optimizer:
     multi_precision : bool, default False
         Whether to keep float32 master copies of float16 weights, which are stepped in their place.
     param_dict : dict, optional
-        Objects with attributes `lr_mult` and `wd_mult`, by index.  They take precedence over all
-        other multipliers.
-
-    Raises
-    ------
-    MXNetError
-        If `param_idx2name` is not a dict.
+        Objects with attributes `lr_mult` and `wd_mult`, by index, which precede other multipliers.
 
     Notes
     -----
@@ -169,11 +158,6 @@ class Optimizer:
         ----------
         klass : type
             A subclass of `Optimizer`.  It replaces another of that name, with a warning.
-
-        Returns
-        -------
-        type
-            The class itself.
         """
         enter(Optimizer.opt_registry, klass, "optimizer")
         return klass
@@ -188,11 +172,6 @@ class Optimizer:
             Name of the class, in upper or lower case.
         **kwargs
             Arguments of the class.
-
-        Returns
-        -------
-        Optimizer
-            The new optimizer.
 
         Raises
         ------
@@ -216,7 +195,7 @@ class Optimizer:
     # -- what subclasses implement ----------------------------------------------------------
 
     def create_state(self, index: Index, weight: NDArray) -> State:
-        """The state that a parameter needs between updates; None unless a subclass defines it.
+        """The state that a parameter needs between updates: None, an array or a tuple of states.
 
         Parameters
         ----------
@@ -224,11 +203,6 @@ class Optimizer:
             The index of the parameter.
         weight : NDArray
             Its weight.
-
-        Returns
-        -------
-        None, NDArray or tuple
-            The state.
         """
         return None
 
@@ -237,10 +211,10 @@ class Optimizer:
 
         Parameters
         ----------
-        index : int or str
-            The index of the parameter.
-        weight, grad : NDArray
-            Weight and gradient, of equal shape.
+        index, weight
+            As for `create_state`.
+        grad : NDArray
+            The gradient, of the weight's shape.
         state : object
             What `create_state` returned for the parameter; its arrays are changed in place.
         """
@@ -259,19 +233,12 @@ class Optimizer:
         return self.multi_precision
 
     def create_state_multi_precision(self, index: Index, weight: NDArray) -> State:
-        """`create_state`, with a float32 master copy of a float16 weight under `multi_precision`.
+        """`create_state`; of a float16 weight (float32 master, its state) if `multi_precision`.
 
         Parameters
         ----------
-        index : int or str
-            The index of the parameter.
-        weight : NDArray
-            Its weight.
-
-        Returns
-        -------
-        None, NDArray or tuple
-            The state, or the pair (master weight, state of the master weight).
+        index, weight
+            As for `create_state`.
         """
         if not self._keeps_master(weight):
             return self.create_state(index, weight)
@@ -280,16 +247,12 @@ class Optimizer:
 
     def update_multi_precision(self, index: OneOrMany, weight: OneOrMany, grad: OneOrMany,
                                state: OneOrMany) -> None:
-        """`update`, on the master copy where there is one.
+        """`update`, on the master copy in the state where there is one.
 
         Parameters
         ----------
-        index : int or str
-            The index of the parameter.
-        weight, grad : NDArray
-            Weight and gradient, of equal shape; the weight is changed in place.
-        state : object
-            What `create_state_multi_precision` returned for the parameter.
+        index, weight, grad, state
+            As for `update`.
         """
         if not (self.multi_precision and weight.dtype == np.float16):
             self.update(index, weight, grad, state)
@@ -306,14 +269,12 @@ class Optimizer:
     def weight_was_set(self, weight: NDArray, state: State) -> None:
         """Copy a weight that was set from outside to its master copy, if it has one.
 
-        Where the weight is still the rounded master weight, the master keeps its precision.
+        Where the weight is the rounded master weight, the master keeps its precision.
 
         Parameters
         ----------
-        weight : NDArray
-            The new weight.
-        state : object
-            What `create_state_multi_precision` returned for the parameter.
+        weight, state
+            As for `update`.
         """
         if not (self.multi_precision and weight.dtype == np.float16):
             return
@@ -334,17 +295,12 @@ class Optimizer:
         return self.lr
 
     def set_learning_rate(self, lr: float) -> None:
-        """Change the global learning rate.
+        """Change the global learning rate; a SchedulerError if there is a scheduler.
 
         Parameters
         ----------
         lr : float
             The new rate.
-
-        Raises
-        ------
-        SchedulerError
-            If there is a scheduler, which decides the rate.
         """
         if self.lr_scheduler is not None:
             raise SchedulerError("the learning rate is decided by the optimizer's lr_scheduler; "
@@ -352,17 +308,12 @@ class Optimizer:
         self.lr = lr
 
     def set_lr_scale(self, args_lrscale: object) -> None:
-        """The former name of `set_lr_mult`, which MXNet keeps for its error only.
+        """The former name of `set_lr_mult`, which MXNet keeps to raise a DeprecationWarning.
 
         Parameters
         ----------
         args_lrscale : object
             Ignored.
-
-        Raises
-        ------
-        DeprecationWarning
-            Always.
         """
         raise DeprecationWarning("set_lr_scale is gone: use set_lr_mult")
 
@@ -378,14 +329,12 @@ class Optimizer:
         Examples
         --------
         >>> import nbmod as mx
-        >>> names = {0: "a_weight", 1: "b_weight"}
-        >>> optimizer = mx.optimizer.SGD(learning_rate=1.0, param_idx2name=names)
-        >>> optimizer.set_lr_mult({"b_weight": 0.5})
-        >>> weights = [mx.nd.zeros(1), mx.nd.zeros(1)]
-        >>> for index, weight in enumerate(weights):
-        ...     optimizer.update(index, weight, mx.nd.ones(1), None)
-        >>> [weight.asscalar().item() for weight in weights]
-        [-1.0, -0.5]
+        >>> optimizer = mx.optimizer.SGD(learning_rate=1.0, param_idx2name={0: "a_weight"})
+        >>> optimizer.set_lr_mult({"a_weight": 0.5})
+        >>> weight = mx.nd.zeros(1)
+        >>> optimizer.update(0, weight, mx.nd.ones(1), None)
+        >>> weight.asscalar().item()
+        -0.5
         """
         self.lr_mult = {**self._symbol_multipliers("__lr_mult__"), **args_lr_mult}
 
@@ -395,9 +344,8 @@ class Optimizer:
         Parameters
         ----------
         args_wd_mult : dict of (int or str) to float
-            Multipliers by index or by name.  Others are 1, but 0 for names that do not end in
-            `_weight` or `_gamma`.  They take precedence over those of the symbol's attributes, and
-            replace what was set before.
+            As for `set_lr_mult`, but 0 for all others whose names do not end in `_weight` or
+            `_gamma`.
         """
         undecayed = {name: 0.0 for name in self.idx2name.values()
                      if not name.endswith(("_weight", "_gamma"))}
@@ -457,13 +405,6 @@ class Optimizer:
 class RuleOptimizer(Optimizer):
     """Base of optimizers whose step is an operator, which `rule` makes for every parameter.
 
-    Parameters
-    ----------
-    **kwargs
-        Arguments of `Optimizer`.
-
-    Notes
-    -----
     `update` takes one parameter, or lists of parameters, which count as one step: all are counted
     before the first rate is looked up.  Results are the same.
     """
@@ -488,17 +429,12 @@ class RuleOptimizer(Optimizer):
         return False
 
     def rule(self, info: StepInfo) -> Op:
-        """The operator that performs the step of one parameter.
+        """The operator of (weight, gradient, *arrays of the state) that steps one parameter.
 
         Parameters
         ----------
         info : StepInfo
             Index, learning rate, weight decay, update number and state of the parameter.
-
-        Returns
-        -------
-        Op
-            An operator of (weight, gradient, *arrays of the state).
         """
         raise NotImplementedError(f"{type(self).__name__} must define rule")
 
@@ -536,10 +472,7 @@ class RuleOptimizer(Optimizer):
 
     def _rates(self, indices: Sequence[Index], weights: Sequence[NDArray], grads: Sequence[NDArray]
                ) -> tuple[Sequence[float], Sequence[float]]:
-        """Learning rate and weight decay of parameters that are about to be stepped.
-
-        Looked up one by one: users' optimizers override `_get_lr`.
-        """
+        """Learning rates and weight decays, one by one: users' optimizers override `_get_lr`."""
         return [self._get_lr(i) for i in indices], [self._get_wd(i) for i in indices]
 
     def _common(self, info: StepInfo) -> dict[str, Forwarded]:
