@@ -105,6 +105,7 @@ MODULES = (
     "nbmod.ndarray.contrib",
     "nbmod.ndarray.control_flow",
     "nbmod.ndarray.array_creation",
+    "nbmod.ndarray.array_functions",
     "nbmod.ndarray.dlpack",
     "nbmod.mxnet_predict",
     "nbmod.serving",

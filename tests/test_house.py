@@ -65,6 +65,7 @@ UPWARD_IMPORTS = {
     ("context", "ops.device"): "`mx.num_gpus` asks the driver, and devices have contexts",
     ("executor", "execution.sparse_program"): "its dense regions are executors",
     ("ndarray.ndarray", "ndarray.array_creation"): "MXNet has them in the module of the class",
+    ("ndarray.ndarray", "ndarray.array_functions"): "MXNet has them in the module of the class",
     ("ndarray.ndarray", "ndarray.dlpack"): "MXNet has `array` etc. in the module of the class",
     ("ndarray.ndarray", "ndarray.functions"): "methods of arrays are functions of arrays",
     ("ndarray.ndarray", "ndarray.gradients"): "`backward` is a method",

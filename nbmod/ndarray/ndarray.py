@@ -836,9 +836,9 @@ def binary(name: str, lhs: Any, rhs: Any) -> Any:
 def __getattr__(name: str) -> Any:
     """Look up `array`, `zeros`, `add`, `concatenate` etc., which MXNet has in this module."""
     if not name.startswith("_"):  # `__path__` is looked up during the import of this module
-        from . import array_creation, dlpack, functions
+        from . import array_creation, array_functions, dlpack, functions
 
-        for module in (array_creation, dlpack):
+        for module in (array_creation, array_functions, dlpack):
             if name in module.__all__:
                 return getattr(module, name)
         if value := {"py_slice": slice, **functions.ARITHMETIC}.get(name):
