@@ -112,6 +112,7 @@ MODULES = (
     "nbmod.sklearn",
     "nbmod.ndarray.host_array",
     "nbmod.ndarray.gradients",
+    "nbmod.ndarray.invocation",
     "nbmod.ndarray.ndarray",
     "nbmod.ndarray.random",
     "nbmod.ndarray.saving",

@@ -71,7 +71,7 @@ UPWARD_IMPORTS = {
     ("ndarray.ndarray", "ndarray.gradients"): "`backward` is a method",
     ("ndarray.array_creation", "ndarray.sparse"): "`zeros(stype=)` and `array(csr)` are sparse",
     ("ndarray.ndarray", "ndarray.saving"): "arrays are pickled as records of files",
-    ("ndarray.ndarray", "ndarray.sparse_eager"): "calls with sparse arrays go there",
+    ("ndarray.invocation", "ndarray.sparse_eager"): "calls with sparse arrays go there",
     ("ndarray.sparse_array", "ndarray.sparse"): "methods of arrays are functions of arrays",
     ("ops.device", "ops.optimizer.multi_tensor_apply"): "devices run kernels of all layers",
     ("ops.jit", "ops.simd.denormals"): "the kernel that sets the floating-point mode is compiled",

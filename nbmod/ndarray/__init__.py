@@ -3,7 +3,8 @@
 Nothing here needs a compiler, and op families are imported on first use.  `_data` of a dense
 array is C-contiguous; code that writes to it calls `mutation.written`.
 
-    ndarray.py          `NDArray`, and `invoke`, which runs one op on arrays
+    ndarray.py          `NDArray`
+    invocation.py       `invoke`, which runs one op on arrays
     host_array.py       arguments as NumPy arrays, with MXNet's rules for element types
     array_creation.py   `nd.array`, `nd.zeros`, `nd.arange` and others
     array_functions.py  `nd.concatenate`, `nd.split_v2` and others that are no operators
@@ -48,7 +49,8 @@ from .array_creation import *  # noqa: F403
 from .array_functions import *  # noqa: F403
 from .dlpack import *  # noqa: F403
 from .functions import ARITHMETIC, is_public, namespace
-from .ndarray import NDArray, invoke
+from .invocation import invoke
+from .ndarray import NDArray
 from .saving import *  # noqa: F403
 
 if TYPE_CHECKING:

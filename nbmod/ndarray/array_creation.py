@@ -21,8 +21,9 @@ from ..core.shape_semantics import is_np_shape
 from ..ops import OPS
 from ..ops.device import device_of, synchronize
 from .host_array import as_dtype, host_array
+from .invocation import invoke
 from .mutation import share
-from .ndarray import NDArray, invoke
+from .ndarray import NDArray
 
 __all__ = ["array", "from_numpy", "empty", "zeros", "ones", "full", "arange", "linspace", "eye",
            "waitall"]

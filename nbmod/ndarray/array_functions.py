@@ -9,7 +9,8 @@ import numpy as np
 from ..base import ArgumentError, CheckError, MXNetError, wrong_type
 from ..ops import OPS
 from .array_creation import Shape, _enough_memory, array
-from .ndarray import NDArray, invoke
+from .invocation import invoke
+from .ndarray import NDArray
 
 __all__ = ["concatenate", "moveaxis", "onehot_encode", "imdecode", "split_v2", "histogram"]
 

@@ -18,7 +18,8 @@ from ..ops.refused_ops import absent_function
 from ..ops.signature import Arguments, op_doc, op_signature, split_arguments
 from .array_creation import context_of
 from .eager import op_instance
-from .ndarray import NDArray, binary, invoke
+from .invocation import binary, invoke
+from .ndarray import NDArray
 from .operators import BINARY
 
 __all__ = ["ARITHMETIC", "forget_function", "function", "op_function", "namespace", "is_public"]

@@ -8,7 +8,8 @@ from ..base import CheckError, MXNetError, wrong_type
 from ..graph import Entry, Graph
 from ..ops import OPS
 from ..ops.device import device_of
-from .ndarray import NDArray, invoke
+from .invocation import invoke
+from .ndarray import NDArray
 from .recording import RecordingScope
 from .sparse_array import of_value, share_rows
 from .tape import Marked, Recorded, entry_with_value, free, live_entry

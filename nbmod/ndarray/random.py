@@ -29,7 +29,8 @@ from ..ops.random.draw_functions import DRAW_FUNCTIONS, draw_functions
 from .array_creation import context_of
 from .eager import op_instance
 from .functions import namespace
-from .ndarray import NDArray, invoke
+from .invocation import invoke
+from .ndarray import NDArray
 
 if TYPE_CHECKING:
     from ..base import DTypeArg, Forwarded

@@ -26,7 +26,8 @@ from ..ops.sparse.formats import CSR, RowSparse, Sparse, from_dense, parts_of, t
 from . import array_creation
 from .eager import named_op
 from .host_array import as_dtype, host_array, indices_of
-from .ndarray import NDArray, invoke
+from .invocation import invoke
+from .ndarray import NDArray
 from .operators import BinaryOperator
 
 __all__ = ["BaseSparseNDArray", "CSRNDArray", "RowSparseNDArray", "of_scipy", "of_value", "on_cpu",

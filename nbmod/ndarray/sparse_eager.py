@@ -21,7 +21,8 @@ from ..ops.sparse.storage_types import result
 from . import tape
 from .array_creation import zeros
 from .eager import execute
-from .ndarray import NDArray, invoke
+from .invocation import invoke
+from .ndarray import NDArray
 from .recording import STATE
 from .sparse_array import BaseSparseNDArray, of_value
 from .sparse_update import update_sparse
