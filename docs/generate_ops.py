@@ -21,10 +21,11 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT)] * (str(ROOT) not in sys.path)
 
 import nbmod as mx  # noqa: E402
+from nbmod.base import _Null  # noqa: E402
 from nbmod.ops import OPS, Op  # noqa: E402
 from nbmod.ops.param import field_types, fields_of, to_text  # noqa: E402
 from nbmod.ops.param_docs import meaning  # noqa: E402
-from nbmod.ops.signature import _Null, default_of, type_text  # noqa: E402
+from nbmod.ops.signature import default_of, type_text  # noqa: E402
 from tests.cases import Sample, all_samples  # noqa: E402
 from tests.programs import common  # noqa: E402
 

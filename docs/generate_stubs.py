@@ -25,6 +25,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT)] * (str(ROOT) not in sys.path)
 
 import nbmod as mx  # noqa: E402
+from nbmod.base import _Null  # noqa: E402
 from nbmod.core.import_paths import ALIASES, REFUSED, real_name  # noqa: E402
 from nbmod.ndarray.functions import ARITHMETIC  # noqa: E402
 from nbmod.ndarray.operators import Operators  # noqa: E402
@@ -32,7 +33,7 @@ from nbmod.ops import OPS, Op  # noqa: E402
 from nbmod.ops.param import HIDDEN_KEYS, Floats, Ints, Shape, field_types, fields_of  # noqa: E402
 from nbmod.ops.param_docs import known  # noqa: E402
 from nbmod.ops.random.draw_functions import DRAW_FUNCTIONS  # noqa: E402
-from nbmod.ops.signature import Flavour, _Null, op_signature  # noqa: E402
+from nbmod.ops.signature import Flavour, op_signature  # noqa: E402
 
 HEAD = "# Written by `python docs/generate_stubs.py`.\n"
 NAMESPACES = {"op": "", "contrib": "_contrib_", "image": "_image_", "linalg": "_linalg_",
@@ -211,8 +212,7 @@ def op_stubs(kind: Kind) -> Iterator[tuple[str, str]]:
 
 
 DRAW_IMPORTS = """\
-from ...base import DTypeArg, Forwarded
-from ...ops.signature import _NullType
+from ...base import DTypeArg, Forwarded, _NullType
 """
 
 

@@ -25,16 +25,16 @@ if TYPE_CHECKING:
 
 __all__ = ["AbstractError", "ArgumentError", "ArgumentTypeError", "CheckError", "MXNetError",
            "NoSuchFile", "NoSuchKey", "NotFinite", "NotImplementedForSymbol", "OutOfMemory",
-           "OutOfRange", "UnwritableFile", "checks_numbers", "did_you_mean", "numbered",
-           "warn_user", "wrong_type"]
+           "OutOfRange", "UnwritableFile", "_Null", "_NullType", "checks_numbers", "did_you_mean",
+           "numbered", "warn_user", "wrong_type"]
 if TYPE_CHECKING:  # of an installed package, checkers know the names of `__all__` only
     __all__ += ["CachedOpHandle", "CudaKernelHandle", "CudaModuleHandle", "DLPackHandle",
                 "DataIterCreatorHandle", "DataIterHandle", "ExecutorHandle", "FunctionHandle",
                 "KVStoreHandle", "NDArrayHandle", "OpHandle", "ProfileHandle", "RecordIOHandle",
-                "RtcHandle", "SymbolHandle", "_LIB", "_Null", "_NullType", "build_param_doc",
-                "check_call", "c_array", "c_array_buf", "c_handle_array", "c_str", "c_str_array",
-                "ctypes2buffer", "ctypes2numpy_shared", "data_dir", "data_dir_default", "mx_float",
-                "mx_float_p", "mx_int", "mx_int64", "mx_real_t", "mx_uint", "py_str"]
+                "RtcHandle", "SymbolHandle", "_LIB", "build_param_doc", "check_call", "c_array",
+                "c_array_buf", "c_handle_array", "c_str", "c_str_array", "ctypes2buffer",
+                "ctypes2numpy_shared", "data_dir", "data_dir_default", "mx_float", "mx_float_p",
+                "mx_int", "mx_int64", "mx_real_t", "mx_uint", "py_str"]
 
 DTypeArg: TypeAlias = "DTypeLike | None"
 """An element type as users give it; None for a default."""
@@ -131,6 +131,19 @@ class NotImplementedForSymbol(MXNetError):
 
 class NotSupportedForSparseNDArray(MXNetError):
     """An operation that is undefined for sparse arrays."""
+
+
+class _NullType:
+    """The value of a parameter that the caller did not give."""
+
+    def __repr__(self) -> str:
+        return "_Null"
+
+    def __bool__(self) -> bool:
+        return False
+
+
+_Null = _NullType()
 
 
 string_types = (str,)

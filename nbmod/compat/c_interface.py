@@ -14,12 +14,11 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ..base import MXNetError
-from ..ops.signature import _Null, _NullType
 
 __all__ = ["CachedOpHandle", "CudaKernelHandle", "CudaModuleHandle", "DLPackHandle",
            "DataIterCreatorHandle", "DataIterHandle", "ExecutorHandle", "FunctionHandle",
            "KVStoreHandle", "NDArrayHandle", "OpHandle", "ProfileHandle", "RecordIOHandle",
-           "RtcHandle", "SymbolHandle", "_LIB", "_Null", "_NullType", "build_param_doc",
+           "RtcHandle", "SymbolHandle", "_LIB", "build_param_doc",
            "check_call", "c_array", "c_array_buf", "c_handle_array", "c_str", "c_str_array",
            "ctypes2buffer", "ctypes2numpy_shared", "data_dir", "data_dir_default", "mx_float",
            "mx_float_p", "mx_int", "mx_int64", "mx_real_t", "mx_uint", "py_str"]

@@ -20,7 +20,7 @@ from typing import Any, Literal, NamedTuple, Union
 
 import numpy as np
 
-from ..base import CheckError, MXNetError
+from ..base import CheckError, MXNetError, _Null
 from .op import Op
 from .param import Floats, Ints, Shape, field_types, fields_of
 from .param_docs import known
@@ -32,19 +32,6 @@ Flavour = Literal["symbol", "ndarray"]
 
 _TAIL = {"symbol": ("name", "attr", "out"), "ndarray": ("out", "name")}
 _TENSOR = {"symbol": "Symbol", "ndarray": "NDArray"}
-
-
-class _NullType:
-    """The value of a parameter that the caller did not give."""
-
-    def __repr__(self) -> str:
-        return "_Null"
-
-    def __bool__(self) -> bool:
-        return False
-
-
-_Null = _NullType()
 
 
 class Arguments(NamedTuple):

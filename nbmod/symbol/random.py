@@ -18,9 +18,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-from ..base import CheckError
+from ..base import CheckError, _Null, _NullType
 from ..ops.random.draw_functions import DRAW_FUNCTIONS, draw_functions
-from ..ops.signature import _Null, _NullType
 from .namespace import lookup, symbol_function
 from .symbol import Symbol
 

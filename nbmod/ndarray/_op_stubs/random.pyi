@@ -6,8 +6,7 @@ from numpy.typing import DTypeLike
 
 from ...context import Context
 from ..ndarray import NDArray
-from ...base import DTypeArg, Forwarded
-from ...ops.signature import _NullType
+from ...base import DTypeArg, Forwarded, _NullType
 
 __all__: list[str] = ["exponential", "exponential_like", "gamma", "gamma_like",
                       "generalized_negative_binomial", "generalized_negative_binomial_like",

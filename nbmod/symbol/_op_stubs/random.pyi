@@ -8,8 +8,7 @@ from ...context import Context
 from ..symbol import Symbol
 from . import NodeAttributes
 from typing_extensions import Unpack
-from ...base import DTypeArg, Forwarded
-from ...ops.signature import _NullType
+from ...base import DTypeArg, Forwarded, _NullType
 
 __all__: list[str] = ["exponential", "exponential_like", "gamma", "gamma_like",
                       "generalized_negative_binomial", "generalized_negative_binomial_like",
