@@ -29,7 +29,7 @@ from ..ops.op import Backward, Spec
 from ..ops.subgraph import SubgraphRun
 from ..passes.infer import Inferred, infer_specs, require_static
 from ..passes.memory.plan import ALIGNMENT, MemoryPlan, plan_memory
-from ..passes.memory.plan_step import NONE, PlanStep
+from ..passes.memory.plan_step import GUARD, NONE, PlanStep
 from ..passes.memory.verify import survives
 from ..passes.optimize.fuse_elementwise import FusedGraph, fuse_elementwise
 from ..passes.optimize.pipelines import for_training, simplify
@@ -39,7 +39,6 @@ from ..passes.rewrite import Rewritten, carry, unchanged
 from ..passes.subgraph_parts import needed_nodes, part_specs
 from ..passes.switches import PassObserver, is_enabled, observed, observers
 from ..passes.training import with_gradients, with_trained_bodies, write_gradients
-from .sanitizer import GUARD
 
 if TYPE_CHECKING:
     from ..passes.translation_validation import Validation

@@ -38,11 +38,9 @@ if TYPE_CHECKING:
     from .pipeline import CompiledGraph
     from .steps import BoundGraph, EntryArray
 
-__all__ = ["GUARD", "Materialized", "Sanitizer", "checks"]
+__all__ = ["Materialized", "Sanitizer", "checks"]
 
 POISON = 0xFF
-GUARD = 256
-"""Poisoned bytes that follow each workspace with NBMOD_CHECK=2: some vectors."""
 
 
 class Materialized:

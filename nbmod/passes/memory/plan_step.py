@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["NONE", "AliasedRows", "PlanStep"]
+__all__ = ["GUARD", "NONE", "AliasedRows", "PlanStep"]
 
 NONE = -1
+GUARD = 256
+"""Bytes that follow each workspace with NBMOD_CHECK=2, and that no step writes: some vectors."""
 
 
 class PlanStep(NamedTuple):
