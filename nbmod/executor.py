@@ -18,7 +18,7 @@ from .context import Context
 from .core.collector import without_collector
 from .core.config import CONFIG, is_exact
 from .core.reprs import safe_repr, shaped
-from .execution.bind import BindArguments, reshape
+from .execution.bind import Arrays, BindArguments, reshape
 from .execution.call_arguments import copy_parameters, load_arguments
 from .execution.compile_ahead import announce
 from .execution.debug import PlanChart, debug_str, plan_chart
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from .execution.derived_constants import DerivedConstants
     from .execution.sparse_program import SparseProgram
     from .symbol import Symbol
-    from .symbol.symbol import Arrays
 
 __all__ = ["Executor"]
 __dir__ = __all__.copy

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
@@ -37,11 +37,21 @@ from ..symbol.inference import read_shape
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
-    from ..executor import Executor
     from ..symbol import Symbol
-    from ..symbol.symbol import Arrays, GradReq
 
-__all__ = ["BindArguments", "bind", "reshape", "simple_bind"]
+__all__ = ["Arrays", "BindArguments", "GradReq", "bind", "reshape", "simple_bind"]
+
+Arrays: TypeAlias = Sequence[NDArray] | Mapping[str, NDArray]
+GradReq: TypeAlias = str | Sequence[str] | Mapping[str, str]
+"""A gradient request for all arguments, for each of them in order, or by name."""
+
+
+class ArrayTables(Protocol):
+    """The arrays of an executor by name."""
+
+    arg_dict: dict[str, NDArray]
+    grad_dict: dict[str, NDArray | None]
+    aux_dict: dict[str, NDArray]
 
 
 class BindArguments(NamedTuple):
@@ -209,7 +219,7 @@ def _is_given(shape: PartialShape) -> bool:
 def simple_bind(symbol: Symbol, ctx: Context, grad_req: GradReq | None = "write",
                 type_dict: Mapping[str, DTypeLike] | None = None,
                 shared_arg_names: Sequence[str] | None = None,
-                shared_exec: Executor | None = None,
+                shared_exec: ArrayTables | None = None,
                 shared_buffer: dict[str, NDArray] | None = None,
                 shapes: Mapping[str, Sequence[int]] | None = None,
                 groups: Mapping[str, Context] | None = None,
@@ -272,7 +282,7 @@ class _Sharing:
     """
 
     def __init__(self, contexts: Mapping[str, Context], names: Sequence[str] | None,
-                 executor: Executor | None, buffer: dict[str, NDArray] | None,
+                 executor: ArrayTables | None, buffer: dict[str, NDArray] | None,
                  storage: Mapping[str, Mapping[str, str]]):
         self.contexts, self.names, self.buffer = contexts, set(names or ()), buffer
         self.storage = storage

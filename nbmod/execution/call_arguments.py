@@ -11,7 +11,7 @@ from ..base import ArgumentError, ArgumentTypeError, Array, MXNetError, did_you_
 from ..ndarray import NDArray
 
 if TYPE_CHECKING:
-    from ..symbol.symbol import Arrays
+    from .bind import Arrays
 
 __all__ = ["copy_parameters", "load_arguments", "load_head_gradients"]
 

@@ -15,14 +15,13 @@ from ..ops.elementwise.fused_elements import FusedElements
 from ..passes.memory.plan_step import NONE
 from ..passes.pass_diffs import PassDiff, PassDiffs
 from ..passes.switches import observed
-from .bind import infer_arrays, requests_by_name
+from .bind import GradReq, infer_arrays, requests_by_name
 from .pipeline import CompiledGraph, CompileOptions, compile_graph
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
     from ..symbol import Symbol
-    from ..symbol.symbol import GradReq
 
 __all__ = ["PlanChart", "debug_str", "pass_diffs", "plan_chart"]
 

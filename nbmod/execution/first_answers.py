@@ -34,8 +34,7 @@ from .interpreted import InterpretedProgram
 if TYPE_CHECKING:
     from ..executor import Executor
     from ..ndarray import NDArray
-    from ..symbol.symbol import Arrays
-    from .bind import BindArguments
+    from .bind import Arrays, BindArguments
     from .steps import ExecutorProgram, PlannedProgram, StepWatcher
 
 __all__ = ["FirstAnswers", "first_answers", "has_numpy_forms"]

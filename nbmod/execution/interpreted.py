@@ -7,7 +7,7 @@ backward part reads, so that both are nodes of an `Interpreter`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,14 +24,11 @@ from ..ops.sparse.formats import letters_of
 from ..passes.gradient import gradient
 from ..passes.infer import Inferred, infer_specs
 from ..passes.place import place
-from .bind import BindArguments
+from .bind import Arrays, BindArguments
 from .call_arguments import load_head_gradients
 from .interpreter import Interpreter, Value, located, to_context
 from .step_monitor import StepMonitor
 from .steps import States, StepWatcher
-
-if TYPE_CHECKING:
-    from ..symbol.symbol import Arrays
 
 __all__ = ["Differentiated", "InterpretedProgram", "differentiate"]
 

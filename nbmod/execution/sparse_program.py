@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ..base import MXNetError
 from ..graph import Entry, Graph, Node
@@ -35,15 +35,12 @@ from ..passes.infer_storage import (
 )
 from ..passes.insert_casts import cast_name, tell_fallbacks, with_casts
 from ..passes.switches import is_enabled
-from .bind import BindArguments
+from .bind import Arrays, BindArguments
 from .bound_region import BoundRegion
 from .interpreted import Differentiated, InterpretedProgram, differentiate
 from .pipeline import validation_of
 from .step_monitor import StepMonitor
 from .steps import StepWatcher
-
-if TYPE_CHECKING:
-    from ..symbol.symbol import Arrays
 
 __all__ = ["SparseProgram"]
 

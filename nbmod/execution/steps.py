@@ -16,7 +16,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, MutableMappin
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
@@ -32,15 +32,12 @@ from ..ops.op import Call, Mode
 from ..passes.infer import Inferred
 from ..passes.memory.plan_step import NONE
 from .arena import Arena, BlockMemory, DeviceArray, Memory, piece_of
-from .bind import BindArguments
+from .bind import Arrays, BindArguments
 from .call_arguments import load_head_gradients
 from .derived_constants import DerivedConstants, derive
 from .interpreter import located
 from .pipeline import CompiledGraph, CompiledSubgraph
 from .sanitizer import checks
-
-if TYPE_CHECKING:
-    from ..symbol.symbol import Arrays
 
 __all__ = ["BoundGraph", "BoundSubgraph", "ExecutorProgram", "Modes", "PlannedProgram",
            "SharedMemory", "States", "Step", "StepWatcher", "explained", "run_steps", "run_watched"]

@@ -8,13 +8,13 @@ from typing import Any, TypeAlias
 from .. import kvstore as kvs
 from ..base import ArgumentError, MXNetError, did_you_mean, warn_user
 from ..context import Context, cpu, resolve
+from ..execution.bind import GradReq
 from ..initializer import InitDesc
 from ..io import DataBatch, DataDesc
 from ..io.data_iter import Shapes
 from ..ndarray import NDArray
 from ..optimizer import Optimizer
 from ..symbol import Symbol
-from ..symbol.symbol import GradReq
 
 __all__ = ["Batch", "Callback", "Callbacks", "ContextGroups", "Contexts", "Descs",
            "GradReq", "Grads", "InitFunction", "KVStoreLike", "Labels", "OptimizerLike",

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -30,14 +30,11 @@ from .json_writer import entry_versions, write_graph
 from .operators import Operators
 
 if TYPE_CHECKING:
+    from ..execution.bind import Arrays, GradReq
     from ..executor import Executor
     from ..ndarray import NDArray
 
 __all__ = ["Symbol"]
-
-Arrays: TypeAlias = "Sequence[NDArray] | Mapping[str, NDArray]"
-GradReq: TypeAlias = str | Sequence[str] | Mapping[str, str]
-"""A gradient request for all arguments, for each of them in order, or by name."""
 
 
 class Symbol(Operators, Fluent, Inference):
