@@ -74,7 +74,7 @@ def _network(workload: Workload, shapes: dict[str, Shape], threads: int
     for inputs in (workload.inputs, ()) if workload.training else (symbol.list_arguments(),):
         requests = {name: "null" if name in inputs else "write"
                     for name in symbol.list_arguments()}
-        yield recorded(symbol.simple_bind(mx.cpu(), requests, **shapes))
+        yield recorded(symbol.simple_bind(mx.cpu(), requests, **shapes).planned)
 
 
 def _called(function: Callable[[], object]) -> dict[Job, None]:
@@ -109,8 +109,8 @@ def _chains() -> Iterator[dict[Job, None]]:
                 mx.sym.LeakyReLU(x, act_type="gelu"), mx.sym.Dropout(x), mx.sym.LayerNorm(x)]
     for symbol in symbols:
         for requests in ("null", "write"):
-            yield recorded(symbol.simple_bind(mx.cpu(), requests, **{
-                name: MATRICES[name] for name in symbol.list_arguments() if name in MATRICES}))
+            shapes = {name: MATRICES[name] for name in symbol.list_arguments() if name in MATRICES}
+            yield recorded(symbol.simple_bind(mx.cpu(), requests, **shapes).planned)
 
 
 def _examples() -> Iterator[dict[Job, None]]:

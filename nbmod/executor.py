@@ -105,8 +105,8 @@ class Executor:
         self._first: FirstAnswers | None = None
         self._observe(None)
         if isinstance(self._program, PlannedProgram) and not lacks_compiler():
-            self._first = first_answers(self, self._program)
-            announce(self)
+            self._first = first_answers(self._program)
+            announce(self._program)
 
     def _bound(self, optimize: bool, key: str | None
                ) -> PlannedProgram | InterpretedProgram | SparseProgram:

@@ -57,12 +57,11 @@ from ..ops.jit import (
     kernel_file,
     num_threads,
 )
-from .steps import run_steps, run_watched
+from .steps import PlannedProgram, run_steps, run_watched
 
 if TYPE_CHECKING:
     from types import FrameType
 
-    from ..executor import Executor
     from ..graph import Node
     from ..ops.jit import Kernel
 
@@ -116,7 +115,7 @@ Kind = tuple[str, ...]
 class Compilation:
     """Helper processes that compile the kernels of one network."""
 
-    of: weakref.ref[Executor] | None = None
+    of: weakref.ref[PlannedProgram] | None = None
     helpers: list[subprocess.Popen[str]] = field(default_factory=list)
     stores_one_more: bool = False
     """Whether each helper stores one more kernel after this process has ended."""
@@ -133,9 +132,9 @@ class Compilation:
         """Whether all kernels are there, or no helper is left that could compile them."""
         return self.missing == 0 or all(helper.poll() is not None for helper in self.helpers)
 
-    def is_of(self, executor: Executor) -> bool:
-        """Whether these helpers were started for `executor`."""
-        return self.of is not None and self.of() is executor
+    def is_of(self, program: PlannedProgram) -> bool:
+        """Whether these helpers were started for `program`."""
+        return self.of is not None and self.of() is program
 
 
 class KernelsMissing(BaseException):
@@ -147,7 +146,7 @@ class KernelsMissing(BaseException):
         self.compilation = compilation
 
 
-_latest: weakref.ref[Executor] | None = None
+_latest: weakref.ref[PlannedProgram] | None = None
 _known: set[Kind] = set()
 _current = Compilation()
 _improving = Compilation()
@@ -156,19 +155,19 @@ _of_parents: list[Compilation] = []
 _starting = fresh(threading.Lock())
 
 
-class _ThreadExecutor(threading.local):
-    """The executor of a `without_compiling` block in this thread."""
+class _ThreadProgram(threading.local):
+    """The program of a `without_compiling` block in this thread."""
 
-    executor: Executor | None = None
-
-
-_thread = _ThreadExecutor()
+    program: PlannedProgram | None = None
 
 
-def announce(executor: Executor) -> None:
-    """Note that `executor` has been bound: helpers compile its kernels, if any are missing."""
+_thread = _ThreadProgram()
+
+
+def announce(program: PlannedProgram) -> None:
+    """Note that `program` has been bound: helpers compile its kernels, if any are missing."""
     global _latest
-    _latest = weakref.ref(executor)
+    _latest = weakref.ref(program)
     call_before_compiling(_start_helpers)
     locate_by(_running_layer)
     if is_below_host():
@@ -191,7 +190,7 @@ def _running_layer() -> tuple[str, int] | None:
     return compiled.origin(node).name, len({*kinds} - {*kinds[:index + 1]})
 
 
-def _improve_later(network: weakref.ref[Executor]) -> None:
+def _improve_later(network: weakref.ref[PlannedProgram]) -> None:
     """After IMPROVE_DELAY, compile for the host what has been loaded for a lower level."""
     call_after_loading_shipped(None)    # once for each network
     timer = threading.Timer(IMPROVE_DELAY, _improve, [network])
@@ -199,60 +198,60 @@ def _improve_later(network: weakref.ref[Executor]) -> None:
     timer.start()
 
 
-def _improve(network: weakref.ref[Executor]) -> None:
+def _improve(network: weakref.ref[PlannedProgram]) -> None:
     global _improving
-    executor = network()
-    if executor is not None and _improving.is_over and _has_helpers(executor):
+    program = network()
+    if program is not None and _improving.is_over and _has_helpers(program):
         with contextlib.suppress(Exception):
             _end(_improving)
-            request: Request = {**_request(executor), "begin": 0, "idle": True}
+            request: Request = {**_request(program), "begin": 0, "idle": True}
             _improving = Compilation(network, [_launch(request, shipped=False)])
 
 
 @contextmanager
-def without_compiling(executor: Executor) -> Iterator[None]:
-    """A block in which this thread runs `executor` and compiles nothing, if helpers can do so: then
+def without_compiling(program: PlannedProgram) -> Iterator[None]:
+    """A block in which this thread runs `program` and compiles nothing, if helpers can do so: then
     the first kernel that is not in the cache raises KernelsMissing."""
-    _thread.executor = executor
+    _thread.program = program
     try:
         yield
     finally:
-        _thread.executor = None
+        _thread.program = None
 
 
 def _start_helpers() -> None:
     """Once for each network, where that is worthwhile and possible."""
     global _latest
     with _starting:
-        waiting = _thread.executor
-        executor = waiting or (None if _latest is None else _latest())
+        waiting = _thread.program
+        program = waiting or (None if _latest is None else _latest())
         _latest = None
-        if executor is not None and all(helper.poll() is not None for helper in _current.helpers):
-            _start_if_possible(executor, waiting is not None)
+        if program is not None and all(helper.poll() is not None for helper in _current.helpers):
+            _start_if_possible(program, waiting is not None)
         if waiting is not None and not _current.is_over:
             raise KernelsMissing(_current)
 
 
-def _start_if_possible(executor: Executor, waits: bool) -> None:
-    """Start helpers for `executor`; if it `waits`, this process leaves all kernels to them."""
-    kinds = _kinds(executor) - _known
+def _start_if_possible(program: PlannedProgram, waits: bool) -> None:
+    """Start helpers for `program`; if it `waits`, this process leaves all kernels to them."""
+    kinds = _kinds(program) - _known
     _known.update(kinds)
     count = min(num_threads() - (not waits), MAX_HELPERS, CONFIG.compilers - 1)
-    if (waits or len(kinds) >= MIN_NEW_KINDS) and count > 0 and _has_helpers(executor):
+    if (waits or len(kinds) >= MIN_NEW_KINDS) and count > 0 and _has_helpers(program):
         with contextlib.suppress(Exception):  # without helpers it takes longer
-            _start(executor, count, waits)
+            _start(program, count, waits)
 
 
-def _has_helpers(executor: Executor) -> bool:
+def _has_helpers(program: PlannedProgram) -> bool:
     """Whether another process could bind the same network, and store what it compiles."""
-    on_cpu = [ctx.device_type for ctx in executor.compiled.spaces] == ["cpu"]
+    on_cpu = [ctx.device_type for ctx in program.compiled.spaces] == ["cpu"]
     return (on_cpu and CONFIG.compilers > 1 and keeps_code() and bool(sys.executable)
             and not getattr(sys, "frozen", False))
 
 
-def _kinds(executor: Executor) -> set[Kind]:
+def _kinds(program: PlannedProgram) -> set[Kind]:
     """Ops and types of a network: roughly, each has kernels of its own."""
-    compiled = executor.compiled
+    compiled = program.compiled
     nodes = [*compiled.nodes, *(node for group in compiled.constants for node in group)]
     return {(*_kind(node), str(compiled.specs[0].dtype)) for node in nodes}
 
@@ -263,12 +262,12 @@ def _kind(node: Node) -> Kind:
     return (*(type(op).__name__ for op in ops),)
 
 
-def _start(executor: Executor, count: int, all_kernels: bool) -> None:
+def _start(program: PlannedProgram, count: int, all_kernels: bool) -> None:
     """Start `count` processes, which compile all kernels or those that this process does not."""
     global _current
     _end(_current)
-    _current = Compilation(weakref.ref(executor), stores_one_more=all_kernels)
-    network = _request(executor)
+    _current = Compilation(weakref.ref(program), stores_one_more=all_kernels)
+    network = _request(program)
     for number in range(count):
         begin = (number + 1) / count if all_kernels else (number + 2) / (count + 1)
         _current.helpers.append(_launch({**network, "begin": begin, "idle": False}))
@@ -305,12 +304,12 @@ def _expect_files(compilation: Compilation) -> None:
         expect(compilation.files, len(compilation.helpers) + 1)
 
 
-def _request(executor: Executor) -> Network:
-    """The network of an executor, for helpers."""
-    arrays, given = executor.arg_dict, executor._given
+def _request(program: PlannedProgram) -> Network:
+    """The network of a program, for helpers."""
+    given = program.given
     return {"path": sys.path, "symbol": given.symbol.tojson(), "exact": bool(given.exact),
-            "shapes": {name: array.shape for name, array in arrays.items()},
-            "types": {name: np.dtype(array.dtype).name for name, array in arrays.items()},
+            "shapes": {name: array.shape for name, array in given.args.items()},
+            "types": {name: np.dtype(array.dtype).name for name, array in given.args.items()},
             "requests": dict(given.requests)}
 
 
@@ -387,7 +386,7 @@ def main(request: Request) -> None:
             break
 
 
-def _bound(request: Request) -> Executor:
+def _bound(request: Request) -> PlannedProgram:
     from .. import symbol
     from ..context import cpu
     from ..core.config import exact
@@ -395,20 +394,21 @@ def _bound(request: Request) -> Executor:
     shapes = {name: tuple(dims) for name, dims in request["shapes"].items()}
     with exact() if request["exact"] else contextlib.nullcontext():
         return symbol.load_json(request["symbol"]).simple_bind(
-            cpu(), request["requests"], request["types"], **shapes)  # type: ignore[arg-type]  # no name is a parameter's
+            cpu(), request["requests"], request["types"], **shapes  # type: ignore[arg-type]  # no name is a parameter's
+        ).planned
 
 
-def recorded(executor: Executor) -> dict[tuple[Kernel, tuple[object, ...]], None]:
+def recorded(program: PlannedProgram) -> dict[tuple[Kernel, tuple[object, ...]], None]:
     """Kernels and argument types; a step that fails on arbitrary values is skipped."""
     from ..ops.simd.denormals import FLUSH, switch_here, switch_pool
 
-    for mode in executor.planned.modes:
-        mode.is_train = bool(executor.compiled.heads)
+    for mode in program.modes:
+        mode.is_train = bool(program.compiled.heads)
     with dry_run() as found:
         for switch in (switch_here, switch_pool):       # around all steps
             switch(np.empty(1, np.int64), FLUSH)
-        for work in [*(values.refresh for values in executor.constants),
-                     *(step.run for step in executor.steps)]:
+        for work in [*(values.refresh for values in program.constants),
+                     *(step.run for step in (program.bound or program.materialize()).steps)]:
             if work is not None:
                 with contextlib.suppress(Exception):
                     work()

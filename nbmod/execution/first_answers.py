@@ -20,7 +20,6 @@ restored: it finds out whether kernels are missing, so that no later pass does.
 from __future__ import annotations
 
 import logging
-import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -30,9 +29,9 @@ from ..ops.numpy_forms import has_numpy_form
 from ..ops.random import rng
 from .compile_ahead import Compilation, KernelsMissing, without_compiling
 from .interpreted import InterpretedProgram
+from .step_monitor import StepMonitor
 
 if TYPE_CHECKING:
-    from ..executor import Executor
     from ..ndarray import NDArray
     from .bind import Arrays, BindArguments
     from .steps import ExecutorProgram, PlannedProgram, StepWatcher
@@ -42,12 +41,12 @@ __all__ = ["FirstAnswers", "first_answers", "has_numpy_forms"]
 LOG = logging.getLogger("nbmod")
 
 
-def first_answers(executor: Executor, planned: PlannedProgram) -> FirstAnswers | None:
-    """The program of an executor that may begin with NumPy forms; None if it may not."""
+def first_answers(planned: PlannedProgram) -> FirstAnswers | None:
+    """The program that begins with NumPy forms of a plan; None if it may not."""
     on_cpu = [ctx.device_type for ctx in planned.compiled.spaces] == ["cpu"]
-    if not CONFIG.numpy_first or executor._given.exact or not on_cpu:
+    if not CONFIG.numpy_first or planned.given.exact or not on_cpu:
         return None
-    return FirstAnswers(executor, planned)
+    return FirstAnswers(planned)
 
 
 def _request(given: BindArguments) -> bool | None:
@@ -75,9 +74,8 @@ class FirstAnswers:
         What runs NumPy forms, once it has.
     """
 
-    def __init__(self, executor: Executor, planned: PlannedProgram):
-        self._given, self._planned, self._states = executor._given, planned, executor._states
-        self._executor, self._compilation = weakref.ref(executor), Compilation()
+    def __init__(self, planned: PlannedProgram):
+        self._given, self._planned, self._compilation = planned.given, planned, Compilation()
         self._has_gradients = bool(planned.compiled.heads)
         self._trains = self._has_gradients and bool(_request(self._given))
         self.is_over = False
@@ -91,8 +89,7 @@ class FirstAnswers:
 
     def forward(self, is_train: bool, observers: Sequence[StepWatcher] = ()) -> None:
         """Compute the outputs."""
-        executor, planned, self._ran = self._executor(), self._planned, self._planned
-        assert executor is not None
+        planned = self._ran = self._planned
         if is_train and not self._has_gradients:
             planned.forward(is_train, observers)
             return
@@ -100,13 +97,14 @@ class FirstAnswers:
         if asked and not self._compilation.is_over:
             self._run_numpy(is_train, observers)
             return
-        retries = self._compilation.is_of(executor)
-        if (asked and not retries and executor._monitor is None and not planned.watchers
+        retries = self._compilation.is_of(planned)
+        monitored = any(isinstance(each, StepMonitor) for each in observers)
+        if (asked and not retries and not monitored and not planned.watchers
                 and has_numpy_forms(self._given, self._trains)):
             try:
-                with without_compiling(executor):
+                with without_compiling(planned):
                     if self._trains:
-                        _rehearse(executor)
+                        _rehearse(planned)
                     planned.forward(is_train, observers)
             except KernelsMissing as missing:
                 self._compilation = missing.compilation
@@ -131,7 +129,7 @@ class FirstAnswers:
 
     def _run_numpy(self, is_train: bool, observers: Sequence[StepWatcher]) -> None:
         self._ran = self.in_numpy = self.in_numpy or InterpretedProgram(
-            self._given, self._states, "reference")
+            self._given, self._planned.states, "reference")
         self._ran.forward(is_train, observers)
 
     @property
@@ -145,19 +143,19 @@ class FirstAnswers:
                 "from then on")
 
 
-def _rehearse(executor: Executor) -> None:
+def _rehearse(planned: PlannedProgram) -> None:
     """Run all steps of training, with head gradients that mean nothing, and restore what they
     changed."""
-    with _restored(executor):
-        executor.planned.forward(True)
-        executor.planned.run(executor.compiled.num_forward, len(executor.compiled.nodes))
+    with _restored(planned.given):
+        planned.forward(True)
+        planned.run(planned.compiled.num_forward, len(planned.compiled.nodes))
 
 
 @contextmanager
-def _restored(executor: Executor) -> Iterator[None]:
+def _restored(given: BindArguments) -> Iterator[None]:
     """Restore at the end of a block what a training step changes: auxiliary states, gradients and
     the sequence of random numbers.  (What BatchNorm writes into gamma does not depend on it.)"""
-    arrays = [*executor.aux_arrays, *(g for g in executor.grad_arrays if g is not None)]
+    arrays = [*given.aux.values(), *given.grads.values()]
     kept, drawn = [array.asnumpy() for array in arrays], rng.get_state()
     try:
         yield

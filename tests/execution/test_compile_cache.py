@@ -134,7 +134,7 @@ def other(several, folder, code):
     """A process that was started to compile for the network."""
     bound = mx.sym.load(several).simple_bind(mx.cpu(), a=(80, 100), b=(90, 100), c=(70, 100))
     process = begin(folder, "-c", code)
-    request = compile_ahead._request(bound) | {"begin": 1.0, "idle": False}
+    request = compile_ahead._request(bound.planned) | {"begin": 1.0, "idle": False}
     process.stdin.write(json.dumps(request) + "\n")
     process.stdin.flush()
     return process

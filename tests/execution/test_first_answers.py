@@ -211,15 +211,14 @@ def missing(monkeypatch):
     helper, run_planned = Helper(), PlannedProgram.run
 
     def first_miss(self, first, last, observers=()):
-        executor = compile_ahead._thread.executor
-        if (executor is not None and executor.planned is self and helper.poll() is None
+        if (compile_ahead._thread.program is self and helper.poll() is None
                 and first >= helper.misses_from):
             compile_ahead._start_helpers()
         run_planned(self, first, last, observers)
 
-    def start(executor, count, all_kernels):
+    def start(program, count, all_kernels):
         compile_ahead._current = compile_ahead.Compilation(
-            compile_ahead.weakref.ref(executor), [helper])
+            compile_ahead.weakref.ref(program), [helper])
 
     monkeypatch.setattr(compile_ahead, "_current", compile_ahead.Compilation())
     monkeypatch.setattr(compile_ahead, "_start", start)

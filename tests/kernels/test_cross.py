@@ -25,7 +25,7 @@ from nbmod import cpu, sym
 from nbmod.execution.compile_ahead import recorded
 from nbmod.ops.jit import compile_ahead
 layer = sym.FullyConnected(sym.Variable("data"), num_hidden=64)
-for kernel, types in recorded(layer.simple_bind(cpu(), "null", data=(1, 512))):
+for kernel, types in recorded(layer.simple_bind(cpu(), "null", data=(1, 512)).planned):
     compile_ahead(kernel, types)
 """
 HEADS = {"armv8.2": b"\x7fELF\x02\x01\x01", "apple-m1": b"\xcf\xfa\xed\xfe\x0c\x00\x00\x01"}
