@@ -194,24 +194,24 @@ def copy(src: Any, dst: Any) -> None:
     elif isinstance(dst, np.ndarray):
         np.copyto(dst, src.device.to_numpy(src).reshape(dst.shape), casting="unsafe")
     elif isinstance(src, np.ndarray):
-        _upload(src, dst)
+        _upload(dst.device, src, dst)
     elif src.device.card is not dst.device.card:
         if src.dtype == dst.dtype and dst.device.card.receive(
                 src.device.card, (src.block, src.offset), (dst.block, dst.offset), dst.nbytes):
             return
-        _upload(src.device.to_numpy(src).reshape(dst.shape), dst)
+        _upload(dst.device, src.device.to_numpy(src).reshape(dst.shape), dst)
     elif src.dtype == dst.dtype:
         dst.device.card.move((src.block, src.offset), (dst.block, dst.offset), dst.nbytes)
     else:
         dst.device.launcher(run_program(COPY, [src.reshape(dst.shape)], [dst]))()
 
 
-def _upload(src: np.ndarray, dst: Array) -> None:
+def _upload(gpu: Gpu, src: np.ndarray, dst: Array) -> None:
     if src.size == 1:
-        dst.device.launcher(fill(dst, _converted(src.reshape(-1), dst.dtype)[0]))()
+        gpu.launcher(fill(dst, _converted(src.reshape(-1), dst.dtype)[0]))()
         return
     host = np.ascontiguousarray(np.broadcast_to(_converted(src, dst.dtype), dst.shape))
-    dst.device.card.upload(host, dst.block, dst.offset)
+    gpu.card.upload(host, dst.block, dst.offset)
 
 
 def _converted(array: np.ndarray, dtype: np.dtype) -> np.ndarray:

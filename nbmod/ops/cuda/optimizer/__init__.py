@@ -9,6 +9,6 @@ The formulas are those of the CPU: programs of `ops.optimizer`, compiled for the
     multi_tensor_apply.py   one launch for the updates of many weights
     multi_weight_update.py  ops over many weights: a launch for those of equal types
 
-Begin with `sgd_update.py`.  Imports `ops.cuda.device`, `ops.cuda.elementwise`, `ops.cuda.lib`,
-`ops.cuda.runtime`, `ops.dispatch`, `ops.elementwise`, `ops.op` and `ops.optimizer`.
+Begin with `sgd_update.py`.  Imports `ops.cuda.elementwise`, `ops.cuda.lib`, `ops.cuda.runtime`,
+`ops.dispatch`, `ops.elementwise`, `ops.op` and `ops.optimizer`.
 """

@@ -8,24 +8,28 @@ again when the learning rate changes.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from ...elementwise.codegen import KernelSpec
+from ...op import Run
 from ...optimizer.multi_tensor_apply import FusedCalls, TensorUpdate, group_by_kind
 from ...optimizer.sgd_update import spec_for
 from ..elementwise.formula_op import kernel_of
-from ..runtime.device_memory import Array
+from ..runtime.device_memory import Array, ArrayDevice
 from ..runtime.launch import MAX_BLOCKS, SIMULATED, THREADS, Launch
-
-if TYPE_CHECKING:
-    from ..device import Gpu
 
 __all__ = ["launch", "multi_tensor_apply", "real_of"]
 
 CHUNK = 8 if SIMULATED else 1 << 14
 """Elements that a block processes at a time."""
+
+
+class LaunchingDevice(ArrayDevice, Protocol):
+    """A GPU that prepares launches."""
+
+    def launcher(self, steps: Sequence[Launch]) -> Run: ...
 
 
 def launch(updates: Sequence[TensorUpdate], scalars: Array) -> Launch:
@@ -53,7 +57,7 @@ def _spec(updates: Sequence[TensorUpdate]) -> KernelSpec:
     return spec_for(largest.program, largest.ins, largest.outs, parallel=True, many=True)
 
 
-def multi_tensor_apply(device: Gpu, updates: Sequence[TensorUpdate]) -> FusedCalls:
+def multi_tensor_apply(device: LaunchingDevice, updates: Sequence[TensorUpdate]) -> FusedCalls:
     """Prepare the launches that perform all updates on a GPU."""
     calls: list[Any] = []
     scalars: list[Any] = [None] * len(updates)
@@ -68,7 +72,7 @@ def multi_tensor_apply(device: Gpu, updates: Sequence[TensorUpdate]) -> FusedCal
 class _Table:
     """Updates of one kind; `scalars` are those of the next step."""
 
-    def __init__(self, device: Gpu, updates: Sequence[TensorUpdate]):
+    def __init__(self, device: LaunchingDevice, updates: Sequence[TensorUpdate]):
         self.device = device
         self.scalars = np.zeros((len(updates), len(updates[0].program.scalars)), real_of(updates))
         self.sent = np.full_like(self.scalars, np.nan)

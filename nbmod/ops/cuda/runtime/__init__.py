@@ -14,5 +14,5 @@ without a GPU, and `driver.py` alone calls NVIDIA's driver.
     coroutines.py     the threads of a simulated block, on greenlets or Python threads
     simulator.py      a GPU in Python: one thread at a time; exposes races
 
-Begin with `launch.py`.  Imports `base`, `core`, `ops.cuda.device`, `ops.shape` and `ops.simd`.
+Begin with `launch.py`.  Imports `base`, `core`, `ops.shape` and `ops.simd`.
 """

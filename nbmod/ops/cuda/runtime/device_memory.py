@@ -7,7 +7,7 @@ share the block, which is freed with the last of them.  All arrays are C-contigu
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -16,10 +16,25 @@ from ...shape import size_of
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
-    from ..device import Gpu
-    from .driver import Block
+__all__ = ["Array", "ArrayDevice", "Arrays", "Outputs", "or_scratch"]
 
-__all__ = ["Array", "Arrays", "Outputs", "or_scratch"]
+
+class Allocation(Protocol):
+    """A block of memory, of a GPU or of the simulator."""
+
+    address: int
+
+
+class ArrayDevice(Protocol):
+    """The GPU of an array, as kernels use it."""
+
+    def empty(self, shape: Sequence[int], dtype: DTypeLike) -> Array: ...
+
+    def from_numpy(self, array: np.ndarray) -> Array: ...
+
+    def to_numpy(self, array: Array) -> np.ndarray: ...
+
+    def copy(self, src: Any, dst: Any) -> None: ...
 
 
 def or_scratch(outs: Outputs, scratch: Arrays) -> list[Array]:
@@ -28,10 +43,10 @@ def or_scratch(outs: Outputs, scratch: Arrays) -> list[Array]:
 
 
 class Array:
-    """`shape` elements of `dtype`, `offset` bytes into `block`, memory of the `Gpu` `device`."""
+    """`shape` elements of `dtype`, `offset` bytes into `block`, memory of `device`."""
 
-    def __init__(self, device: Gpu, block: Block, offset: int, shape: Sequence[int],
-                 dtype: DTypeLike):
+    def __init__(self, device: ArrayDevice, block: Allocation, offset: int,
+                 shape: Sequence[int], dtype: DTypeLike):
         self.device, self.block, self.offset = device, block, offset
         self.shape = tuple(shape)
         self.dtype: np.dtype = np.dtype(dtype)

@@ -26,7 +26,7 @@ from ....base import MXNetError
 from ....core.config import CONFIG
 from ....core.interrupts import from_handler
 from .compiler import Cubin, compile_kernel, kinds_of
-from .device_memory import Array
+from .device_memory import Allocation, Array
 from .launch import Argument, CudaKernel, Launch
 
 __all__ = ["Card", "DriverError"]
@@ -152,7 +152,7 @@ class Card:
             self.select()
             call("cuMemFreeAsync", address, self.stream)
 
-    def upload(self, host: np.ndarray, block: Block, offset: int) -> None:
+    def upload(self, host: np.ndarray, block: Allocation, offset: int) -> None:
         """Copy a contiguous array; it may change as soon as this returns."""
         self.select()
         source = host.reshape(-1).view(np.uint8)
@@ -165,7 +165,7 @@ class Card:
                  self.stream)
             half.mark(self.stream)
 
-    def download(self, block: Block, offset: int, host: np.ndarray) -> None:
+    def download(self, block: Allocation, offset: int, host: np.ndarray) -> None:
         """Copy to a contiguous array, which is complete when this returns."""
         self.select()
         target = host.reshape(-1).view(np.uint8)
@@ -183,13 +183,14 @@ class Card:
                 part = target[start:start + STAGING_BYTES]
                 part[:] = half.bytes[:len(part)]
 
-    def move(self, source: tuple[Block, int], target: tuple[Block, int], nbytes: int) -> None:
+    def move(self, source: tuple[Allocation, int], target: tuple[Allocation, int], nbytes: int
+             ) -> None:
         """Copy within device memory."""
         self.select()
         call("cuMemcpyDtoDAsync", target[0].address + target[1], source[0].address + source[1],
              nbytes, self.stream)
 
-    def receive(self, other: Card, source: tuple[Block, int], target: tuple[Block, int],
+    def receive(self, other: Card, source: tuple[Allocation, int], target: tuple[Allocation, int],
                 nbytes: int) -> bool:
         """Copy from another GPU directly; False if there is no peer access."""
         if not self.reaches(other):
