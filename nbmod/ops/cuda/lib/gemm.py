@@ -20,7 +20,7 @@ second kernel adds in order.  Results do not depend on scheduling.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,7 +31,7 @@ from ..runtime.device_memory import Array
 from ..runtime.launch import CudaKernel, Launch, cache, device_function, each, grid_stride
 from . import gemm_tensor_cores
 from .epilogue import NO_EPILOGUE, Epilogue, EpilogueOp
-from .gemm_tiles import predicated_loads, split_k_range, tile_copy
+from .gemm_tiles import GemmOperands, predicated_loads, split_k_range, tile_copy
 from .kernel_math import SIMULATED, cuda, kernel, real_of
 
 __all__ = ["LARGE_TILES", "SMALL_TILES", "GemmConfig", "GemmOperands", "SimtTiles", "choose_config",
@@ -94,25 +94,6 @@ def choose_config(dtype: DTypeLike, real: type[np.number], sizes: tuple[int, int
     columns, rows, batch = gemm_grid(sizes, LARGE_TILES, batch)
     fills = columns * rows * batch >= FULL_GRID and sizes[0] >= LARGE_TILES.block_m
     return GemmConfig(real, LARGE_TILES if real is np.float32 and fills else SMALL_TILES)
-
-
-class GemmOperands(NamedTuple):
-    """Functions that access the matrices; g is the index of the product in the batch.
-
-    load_a(a, g, i, t, m, lda), load_b(b, g, t, j, ldb, n)      read an element
-    store(c, bias, addend, g, split, i, j, ldc, total, add)     write an element, or add to it
-
-    `lda`, `ldb`, `ldc`: the leading dimensions that the launch gives, elements from row to row.
-
-    `a_k_contiguous`, `b_k_contiguous`: whether elements adjacent along k, rather than along i or j,
-    are adjacent in memory.
-    """
-
-    load_a: Callable
-    load_b: Callable
-    store: Callable
-    a_k_contiguous: bool = True
-    b_k_contiguous: bool = False
 
 
 def gemm_kernel(operands: GemmOperands, config: GemmConfig, splits: int = 1) -> CudaKernel:

@@ -12,7 +12,7 @@ bits of its fraction in TF32, 7 in bfloat16; that is opt-in: `NBMOD_GPU_PRODUCTS
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -20,10 +20,7 @@ from numpy.typing import DTypeLike
 from ....core.config import CONFIG
 from ..runtime import ptx
 from ..runtime.launch import SIMULATED, CudaKernel, cache, cuda, device_function, kernel
-from .gemm_tiles import predicated_loads, split_k_range, tile_copy
-
-if TYPE_CHECKING:
-    from .gemm import GemmOperands
+from .gemm_tiles import GemmOperands, predicated_loads, split_k_range, tile_copy
 
 __all__ = ["PACKINGS", "Packing", "TensorCoreTiles", "gemm_kernel", "packing_of"]
 

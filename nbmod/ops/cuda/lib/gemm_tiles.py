@@ -10,17 +10,33 @@ shared memory is free.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
 import numpy as np
 
 from ..runtime.launch import cuda, device_function
 from .kernel_math import minimum
 
-if TYPE_CHECKING:
-    from .gemm import GemmOperands
+__all__ = ["GemmOperands", "predicated_loads", "split_k_range", "tile_copy"]
 
-__all__ = ["predicated_loads", "split_k_range", "tile_copy"]
+
+class GemmOperands(NamedTuple):
+    """Functions that access the matrices; g is the index of the product in the batch.
+
+    load_a(a, g, i, t, m, lda), load_b(b, g, t, j, ldb, n)      read an element
+    store(c, bias, addend, g, split, i, j, ldc, total, add)     write an element, or add to it
+
+    `lda`, `ldb`, `ldc`: the leading dimensions that the launch gives, elements from row to row.
+
+    `a_k_contiguous`, `b_k_contiguous`: whether elements adjacent along k, rather than along i or j,
+    are adjacent in memory.
+    """
+
+    load_a: Callable
+    load_b: Callable
+    store: Callable
+    a_k_contiguous: bool = True
+    b_k_contiguous: bool = False
 
 
 @device_function
