@@ -33,7 +33,6 @@ from .batch_slices import Part, _split_input_slice
 
 if TYPE_CHECKING:
     from ..core.log import Logger
-    from .executor_group import DataParallelExecutorGroup
 
 __all__ = ["BoundExecutors"]
 
@@ -60,7 +59,7 @@ class BoundExecutors:
         Whether gradients are to be computed.
     inputs_need_grad : bool
         Whether gradients of the data inputs are to be computed, too.
-    shared_group : DataParallelExecutorGroup, optional
+    shared_group : BoundExecutors, optional
         A group whose parameters and memory are shared.
     logger : logging.Logger, optional
         Where warnings are logged; the root logger by default.
@@ -78,7 +77,7 @@ class BoundExecutors:
                  workload: Sequence[float] | None, data_shapes: Sequence[DataDesc],
                  label_shapes: Sequence[DataDesc] | None, param_names: Sequence[str],
                  for_training: bool, inputs_need_grad: bool,
-                 shared_group: DataParallelExecutorGroup | None = None, logger: Logger = logging,
+                 shared_group: BoundExecutors | None = None, logger: Logger = logging,
                  fixed_param_names: Sequence[str] | None = None, grad_req: GradReq = "write",
                  state_names: Sequence[str] | None = None,
                  group2ctxs: Sequence[Mapping[str, Context] | None] | None = None):
@@ -150,7 +149,7 @@ class BoundExecutors:
         return axes
 
     def bind_exec(self, data_shapes: Descs, label_shapes: Descs | None,
-                  shared_group: DataParallelExecutorGroup | None = None, reshape: bool = False
+                  shared_group: BoundExecutors | None = None, reshape: bool = False
                   ) -> None:
         """Bind (or reshape) an executor per context for batches of given shapes.
 
@@ -160,7 +159,7 @@ class BoundExecutors:
         ----------
         data_shapes, label_shapes : list of DataDesc
             Descriptions of the inputs, for a whole batch.
-        shared_group : DataParallelExecutorGroup, optional
+        shared_group : BoundExecutors, optional
             A group whose parameters and memory are shared.
         reshape : bool, default False
             Reshape the present executors instead of creating new ones.
@@ -244,7 +243,7 @@ class BoundExecutors:
             raise
 
     def _bind_each(self, parts: Sequence[tuple[Descs, Descs | None]],
-                   shared_group: DataParallelExecutorGroup | None, reshape: bool) -> None:
+                   shared_group: BoundExecutors | None, reshape: bool) -> None:
         """Create, or reuse, every device's executor for its shapes."""
         before, execs = self.execs, []
         for k, (data, labels) in enumerate(parts):
@@ -265,7 +264,7 @@ class BoundExecutors:
         self._collect_arrays()
 
     def _bind_ith_exec(self, i: int, data_shapes: Descs, label_shapes: Descs | None,
-                       shared_group: DataParallelExecutorGroup | None) -> Executor:
+                       shared_group: BoundExecutors | None) -> Executor:
         descs = [*data_shapes, *(label_shapes or ())]
         shared = shared_group.execs[i] if shared_group is not None else None
         return self.symbol.simple_bind(
