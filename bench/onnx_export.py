@@ -25,7 +25,8 @@ import numpy as np
 import nbmod as mx
 from nbmod.graph import Graph
 from nbmod.onnx.exporting.export_graph import UnsupportedNodes
-from nbmod.onnx.exporting.export_model import Export, build_model
+from nbmod.onnx.exporting.export_model import build_model
+from nbmod.onnx.exporting.exported_model import Export
 from nbmod.onnx.exporting.inference_form import inference_form
 from nbmod.onnx.reference_run import run_graph
 from nbmod.onnx.verification import CASES, VerificationError, VerificationReport, verify_export

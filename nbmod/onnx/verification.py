@@ -27,7 +27,7 @@ from .exporting.tensor_info import TensorInfo, alternative_shapes, infer_graph_s
 from .reference_run import Tensor, run_graph, run_node
 
 if TYPE_CHECKING:
-    from .exporting.export_model import Export
+    from .exporting.exported_model import Export
 
 __all__ = ["Comparison", "VerificationError", "VerificationReport", "compare", "is_available",
            "verify_export"]

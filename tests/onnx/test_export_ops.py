@@ -20,7 +20,8 @@ Failed = (onnxruntime.capi.onnxruntime_pybind11_state.Fail,
 
 from nbmod.onnx.exporting.converter import CONVERTERS, OPSETS, load_converters  # noqa: E402
 from nbmod.onnx.exporting.export_graph import UnsupportedNodes  # noqa: E402
-from nbmod.onnx.exporting.export_model import Export, build_model  # noqa: E402
+from nbmod.onnx.exporting.export_model import build_model  # noqa: E402
+from nbmod.onnx.exporting.exported_model import Export  # noqa: E402
 from nbmod.onnx.exporting.inference_form import IDENTITIES, REPLACED, inference_form  # noqa: E402
 from nbmod.onnx.exporting.operator_support import exported_opsets  # noqa: E402
 from nbmod.onnx.reference_run import run_graph  # noqa: E402

@@ -15,6 +15,7 @@ of them.
     inference_form.py    the symbol without what only training computes
     export_graph.py      asks the converter of every node, and collects refusals
     stored_symbol.py     the symbol in the metadata of the file, for a later import
+    exported_model.py    `Export`: a model in memory, and what verification needs to know of it
     export_model.py      `export_model`, which does all of it and verifies the file
     operator_support.py  operators and opsets that are exported, for the documentation
 

@@ -7,7 +7,6 @@ import os
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -35,56 +34,22 @@ from ...symbol.functions import load as load_symbol
 from ...symbol.inference_symbol import predicting
 from ..verification import VerificationReport, is_available, verify_export
 from .converter import load_converters
-from .export_graph import ExportedGraph, export_graph, output_names, set_outputs
+from .export_graph import export_graph, output_names, set_outputs
+from .exported_model import Export
 from .inference_form import inference_form
 from .onnx_graph import EXTERNAL_DATA_FROM, IR_VERSIONS, ExportLimits, Tensor
-from .stored_symbol import KEY, stored_symbol
 from .tensor_info import DynamicAxes, TensorInfo, infer_tensors
 
 if TYPE_CHECKING:
     from onnx import ModelProto
 
-__all__ = ["Export", "build_export", "build_model", "export_model"]
+__all__ = ["build_export", "build_model", "export_model"]
 
 Shapes: TypeAlias = "Sequence[tuple[int, ...]] | Mapping[str, tuple[int, ...]] | tuple[int, ...]"
 Params: TypeAlias = ("str | os.PathLike[str] | Mapping[str, NDArray] "
                      "| Sequence[Mapping[str, NDArray]]")
 DynamicShapes: TypeAlias = "Sequence[Sequence[int | str | None]]"
 DEFAULT_OPSET = 17
-
-
-@dataclass
-class Export:
-    """A model in memory, and what verification needs to know of it."""
-
-    symbol: Symbol
-    """The part of the symbol that is exported, as it was given."""
-    parameters: dict[str, Tensor]
-    graph: Graph
-    """In inference form."""
-    infos: list[TensorInfo]
-    exported: ExportedGraph
-    inputs: list[str]
-
-    @property
-    def has_custom_nodes(self) -> bool:
-        """Whether the model has nodes of a custom domain."""
-        domain = self.exported.custom_domain
-        return domain is not None and any(
-            node.domain == domain for node in self.exported.builder.nodes)
-
-    def model(self) -> ModelProto:
-        """The protobuf."""
-        model = self.exported.builder.model(self.symbol.name or "model")
-        if not self.has_custom_nodes:
-            model.metadata_props.add(key=KEY,
-                                     value=self.stored_symbol().tojson(remove_amp_cast=False))
-        return model
-
-    def stored_symbol(self) -> Symbol:
-        """The symbol for the metadata."""
-        return stored_symbol(self.graph, self.infos,
-                             [value.hint for value, _ in self.exported.builder.outputs])
 
 
 def export_model(sym: Symbol | str | os.PathLike[str], params: Params,

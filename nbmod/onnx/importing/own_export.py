@@ -24,7 +24,8 @@ from ...symbol import Symbol
 from ...symbol.functions import load_json
 from ...symbol.json_text import parse_json
 from ..exporting.converter import LARGE_CONSTANTS, load_converters
-from ..exporting.export_model import Export, build_export
+from ..exporting.export_model import build_export
+from ..exporting.exported_model import Export
 from ..exporting.inference_form import inference_form
 from ..exporting.onnx_graph import Value
 from ..exporting.stored_symbol import KEY
