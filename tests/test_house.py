@@ -75,7 +75,6 @@ UPWARD_IMPORTS = {
     ("ndarray.sparse_array", "ndarray.sparse"): "methods of arrays are functions of arrays",
     ("ops.device", "ops.optimizer.multi_tensor_apply"): "devices run kernels of all layers",
     ("ops.jit", "ops.simd.denormals"): "the kernel that sets the floating-point mode is compiled",
-    ("ops.linalg.dot", "ops.linalg.gemm"): "eager products compile nothing",
     ("startup.sitecustomize", "compat.mxnet_name"):
         "children import nbmod when they import MXNet or NumPy",
     ("symbol.fluent", "symbol.functions"): "methods of symbols are functions of symbols",

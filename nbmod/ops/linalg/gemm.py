@@ -57,7 +57,6 @@ from ..simd.gemm_microkernel import (
 )
 from ..simd.host import lanes as lanes_of
 from ..simd.raw_arrays import flat_memory
-from .dot import TINY, multiply_biased
 from .gemm_packing import pack_a, pack_b
 from .gemm_plan import (
     A_IN_PLACE,
@@ -80,6 +79,7 @@ from .gemm_small import (
     gemm_small_serial,
     is_long_column,
 )
+from .numpy_products import TINY, multiply_biased
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike

@@ -19,13 +19,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..elementwise.float_op import require_float
-from ..linalg.dot import (
-    Sizes,
-    multiply,
-    multiply_gradients,
-    prepare_multiply,
-    prepare_multiply_gradients,
-)
+from ..linalg.dot import Sizes, multiply_gradients, prepare_multiply, prepare_multiply_gradients
+from ..linalg.numpy_products import multiply
 from ..op import Op, Tensor, all_of
 from ..param import Shape
 from ..shape import PartialShape, ShapeMismatch, unify
