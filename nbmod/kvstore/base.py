@@ -14,16 +14,16 @@ then returns updated parameters instead of summed gradients.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Protocol, TypeVar
 
 from ..base import AbstractError, ArgumentError, CheckError, MXNetError, _as_list, did_you_mean
 from ..core.registry import enter
 from ..ndarray import NDArray
 
 if TYPE_CHECKING:
+    from ..executor import Executor
     from ..optimizer import Optimizer
     from .compression import Key
-    from .distributed.overlap import OverlappedExchange
 
 __all__ = ["KVStoreBase", "TestStore", "create"]
 
@@ -34,6 +34,20 @@ PerDevice = NDArray | Sequence[NDArray]
 """One array, or one for each device."""
 
 StoreClass = TypeVar("StoreClass", bound="type[KVStoreBase]")
+
+
+class Overlap(Protocol):
+    """An exchange of gradients during the backward pass."""
+
+    def begin(self, executors: Sequence[Executor], gradients: Mapping[str, Sequence[NDArray]],
+              parameters: Mapping[str, Sequence[NDArray]]) -> None:
+        """Prepare for a step of training."""
+
+    def update(self) -> None:
+        """Update the parameters when all gradients are summed, and begin to send them."""
+
+    def finish(self) -> None:
+        """Wait until all parameters are in the arrays of the devices."""
 
 
 class KVStoreBase:
@@ -47,7 +61,7 @@ class KVStoreBase:
     OPTIMIZER: ClassVar[str] = "optimizer"
     """The only capability that has a name."""
 
-    overlap: OverlappedExchange | None = None
+    overlap: Overlap | None = None
     """Exchanges gradients during the backward pass, while `fit` runs (of distributed stores)."""
 
     kv_registry: ClassVar[dict[str, type[KVStoreBase]]] = {}
