@@ -20,7 +20,7 @@ from .nan_guard import warn_not_finite
 if TYPE_CHECKING:
     from ..core.log import Logger
     from ..module.arguments import Callback
-    from ..module.base_module import BatchEndParam
+    from ..module.training_position import BatchEndParam
 
 __all__ = ["Progress", "batches_in", "epoch_text", "shown"]
 

@@ -13,8 +13,8 @@ from .. import ndarray as nd
 from ..base import ArgumentError, StopTraining, checks_numbers
 
 if TYPE_CHECKING:
-    from ..module import BaseModule
-    from ..module.base_module import BatchEndParam
+    from ..module.module_interface import ModuleInterface
+    from ..module.training_position import BatchEndParam
     from ..ndarray import NDArray
 
 __all__ = ["ClipGradients", "TimeLimit"]
@@ -61,7 +61,7 @@ class ClipGradients:
         param : BatchEndParam
             The present batch.
         """
-        module: BaseModule = param.locals["self"]
+        module: ModuleInterface = param.locals["self"]
         gradients = module._param_gradients()
         rescale = max((optimizer.rescale_grad for optimizer in module._optimizers()), default=1.0)
         self.norm = rescale * float(np.sqrt(sum(map(_square_sum, gradients))))

@@ -16,18 +16,18 @@ from ..metric.eval_metric import as_number, distinct
 from .watchers import epoch_values
 
 if TYPE_CHECKING:
-    from ..module import BaseModule
-    from ..module.base_module import BatchEndParam
+    from ..module.module_interface import ModuleInterface
+    from ..module.training_position import BatchEndParam
 
 __all__ = ["CSVLogger", "JSONLogger", "learning_rate"]
 
 
-def learning_rate(module: BaseModule) -> float | None:
+def learning_rate(module: ModuleInterface) -> float | None:
     """Present learning rate of a module; None without an optimizer.
 
     Parameters
     ----------
-    module : BaseModule
+    module : ModuleInterface
         The module.
 
     Returns
@@ -77,7 +77,7 @@ class CSVLogger:
         values = epoch_values(param)
         if values is None:
             return
-        module: BaseModule = param.locals["self"]
+        module: ModuleInterface = param.locals["self"]
         row: dict[str, object] = {"epoch": param.epoch}
         if "end_of_batch" in param.locals:
             row["seconds"] = time.time() - param.locals["tic"]

@@ -17,8 +17,8 @@ from ..metric.eval_metric import as_text
 from .nan_guard import warn_not_finite
 
 if TYPE_CHECKING:
-    from ..compat.model import BatchEndParam
-    from ..module import Module
+    from ..module.module_interface import ModuleInterface
+    from ..module.training_position import BatchEndParam
     from ..ndarray import NDArray
     from ..symbol import Symbol
 
@@ -80,7 +80,7 @@ def do_checkpoint(prefix: str, period: int = 1, integrity: bool = False) -> Call
     return _at_epochs(period, partial(save, prefix))
 
 
-def module_checkpoint(mod: Module, prefix: str, period: int = 1,
+def module_checkpoint(mod: ModuleInterface, prefix: str, period: int = 1,
                       save_optimizer_states: bool = False, integrity: bool = False
                       ) -> Callable[..., None]:
     """Make an epoch callback that calls ``mod.save_checkpoint``.

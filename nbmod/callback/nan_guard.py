@@ -23,8 +23,8 @@ from ..ops.random import rng
 if TYPE_CHECKING:
     from ..executor import Executor
     from ..metric import EvalMetric
-    from ..module import BaseModule
-    from ..module.base_module import BatchEndParam
+    from ..module.module_interface import ModuleInterface
+    from ..module.training_position import BatchEndParam
 
 __all__ = ["NanGuard", "warn_not_finite"]
 
@@ -60,7 +60,7 @@ class NanGuard:
         param : BatchEndParam
             The present batch.
         """
-        module: BaseModule = param.locals["self"]
+        module: ModuleInterface = param.locals["self"]
         executors = module._executors()
         computed: list[tuple[str | int, NDArray]] = [
             *enumerate(module.get_outputs()),
@@ -74,7 +74,7 @@ class NanGuard:
 
     def __call__(self, param: BatchEndParam) -> None:
         """Look at the parameters that the update of a step has changed."""
-        module: BaseModule = param.locals["self"]
+        module: ModuleInterface = param.locals["self"]
         bad = _first(found for executor in module._executors()
                      for found in executor.arg_dict.items())
         if bad is not None:

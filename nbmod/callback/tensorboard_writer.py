@@ -15,8 +15,8 @@ from .loggers import learning_rate
 from .watchers import epoch_values
 
 if TYPE_CHECKING:
-    from ..module import BaseModule
-    from ..module.base_module import BatchEndParam
+    from ..module.module_interface import ModuleInterface
+    from ..module.training_position import BatchEndParam
     from ..symbol import Symbol
 
 __all__ = ["TensorBoard"]
@@ -66,7 +66,7 @@ class TensorBoard:
         self._has_graph = False
 
     def __call__(self, param: BatchEndParam) -> None:
-        module: BaseModule = param.locals["self"]
+        module: ModuleInterface = param.locals["self"]
         step = max((optimizer.num_update for optimizer in module._optimizers()), default=0)
         values = epoch_values(param)
         if "end_of_batch" not in param.locals:
@@ -92,7 +92,7 @@ class TensorBoard:
         for name, value in values.items():
             self.writer.add_scalar(f"{kind}/{name}", value, step)
 
-    def _write_graph(self, module: BaseModule) -> None:
+    def _write_graph(self, module: ModuleInterface) -> None:
         symbol: Symbol | None = getattr(module, "symbol", None)
         if symbol is None:  # a sequence of modules
             return
@@ -103,7 +103,7 @@ class TensorBoard:
         graph = _graph(symbol, shapes).SerializeToString()
         self.writer.file_writer.add_event(Event(graph_def=graph))
 
-    def _write_histograms(self, module: BaseModule, step: int) -> None:
+    def _write_histograms(self, module: ModuleInterface, step: int) -> None:
         names = module.get_params()[0]
         for name, array in names.items():
             self._histogram(f"parameters/{name}", array.asnumpy(), step)

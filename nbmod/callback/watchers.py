@@ -18,8 +18,8 @@ from ..core.integrity import KINDS
 from ..metric.eval_metric import numbers
 
 if TYPE_CHECKING:
-    from ..module import BaseModule, Module
-    from ..module.base_module import BatchEndParam
+    from ..module.module_interface import ModuleInterface
+    from ..module.training_position import BatchEndParam
     from ..ndarray import NDArray
 
 __all__ = ["BestCheckpoint", "EarlyStopping", "ReduceLROnPlateau", "copied_params",
@@ -65,12 +65,12 @@ def epoch_values(param: BatchEndParam) -> dict[str, float] | None:
     return numbers(getattr(metric, "get_global_name_value", metric.get_name_value)())
 
 
-def copied_params(module: BaseModule) -> tuple[dict[str, NDArray], dict[str, NDArray]]:
+def copied_params(module: ModuleInterface) -> tuple[dict[str, NDArray], dict[str, NDArray]]:
     """Copy the parameters of a module.
 
     Parameters
     ----------
-    module : BaseModule
+    module : ModuleInterface
         The module.
 
     Returns
@@ -106,7 +106,7 @@ class _Watcher:
         values = epoch_values(param)
         if values is None:
             return
-        module: BaseModule = param.locals["self"]
+        module: ModuleInterface = param.locals["self"]
         name = self._name_in(values)
         if self._epoch is None or param.epoch <= self._epoch:  # the first epoch of a `fit`
             self._begin()
@@ -145,7 +145,7 @@ class _Watcher:
             self.waited += 1
         return improved
 
-    def _react(self, module: BaseModule, param: BatchEndParam, improved: bool) -> None:
+    def _react(self, module: ModuleInterface, param: BatchEndParam, improved: bool) -> None:
         raise NotImplementedError
 
 
@@ -193,7 +193,7 @@ class EarlyStopping(_Watcher):
         super()._begin()
         self._kept: tuple[dict[str, NDArray], dict[str, NDArray]] | None = None
 
-    def _react(self, module: BaseModule, param: BatchEndParam, improved: bool) -> None:
+    def _react(self, module: ModuleInterface, param: BatchEndParam, improved: bool) -> None:
         if improved and self.restore_best:
             self._kept = copied_params(module)
         stops = not improved and self.waited >= self.patience
@@ -261,11 +261,11 @@ class BestCheckpoint(_Watcher):
             self.saved.append(epoch + 1)
         return improved
 
-    def _react(self, module: Module, param: BatchEndParam,  # type: ignore[override]  # can save
-               improved: bool) -> None:
+    def _react(self, module: ModuleInterface, param: BatchEndParam, improved: bool) -> None:
         if improved:
             options = {"integrity": True} if self.integrity else {}  # as in `module_checkpoint`
-            module.save_checkpoint(self.prefix, self.saved[-1], True, **options)
+            module.save_checkpoint(  # type: ignore[attr-defined]  # modules with a network have it
+                self.prefix, self.saved[-1], True, **options)
         for number in self.saved[:-self.keep]:
             self._remove(number)
         self.saved = self.saved[-self.keep:]
@@ -333,7 +333,7 @@ class ReduceLROnPlateau(_Watcher):
             self._cooling, self.waited = self.cooldown, 0
         return improved
 
-    def _react(self, module: BaseModule, param: BatchEndParam, improved: bool) -> None:
+    def _react(self, module: ModuleInterface, param: BatchEndParam, improved: bool) -> None:
         if not self._due:
             return
         for optimizer in module._optimizers():

@@ -2,16 +2,16 @@
 
 The state of a module of any kind is four flags: `binded`, `params_initialized`,
 `optimizer_initialized` and `for_training`.  `fit`, `score` and `predict` are written once, in
-`base_module` and `prediction`, against the methods of `module_interface`.
+`base_module`, `evaluation` and `prediction`, against the methods of `module_interface`.
 
     module_interface.py   `ModuleInterface`: the methods of all kinds of modules
     arguments.py          types of arguments; names and contexts, validated
     batch_shapes.py       names, shapes and batch axes of inputs
     turns.py              a lock by which threads take turns, with outputs of their own
+    training_position.py  `BatchEndParam`; epoch, batch, iterators and random sequences of a `fit`
     prediction.py         `predict` and `iter_predict`
-    base_module.py        `BaseModule`: `fit` and `score`
-    training_position.py  epoch, batch, iterators and random sequences of a `fit`
-    evaluation.py         the evaluation at the end of an epoch
+    evaluation.py         `score`, and the evaluation at the end of an epoch
+    base_module.py        `BaseModule`: `fit`
     fit_warnings.py       warnings of `fit` about likely mistakes, such as a second optimizer
     module_text.py        `repr` of a module
     batch_slices.py       a batch cut for several devices, and outputs joined

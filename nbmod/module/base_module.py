@@ -10,20 +10,13 @@ from __future__ import annotations
 import logging
 import sys
 import time
-from collections import namedtuple
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from math import isfinite
 from typing import TYPE_CHECKING
 
 from .. import metric as _metric
-from ..base import (
-    CheckError,
-    MXNetError,
-    StopTraining,
-    _as_list,
-    wrong_type,
-)
+from ..base import CheckError, MXNetError, StopTraining, _as_list
 from ..callback.epoch_bars import shown
 from ..callback.history import History
 from ..callback.monitor import Monitor
@@ -48,9 +41,10 @@ from .arguments import (
     RowFunction,
     StateValues,
     _check_input_names,  # noqa: F401
+    require_iterator,
 )
 from .batch_shapes import _check_names_match, _parse_data_desc  # noqa: F401
-from .evaluation import validate
+from .evaluation import EvaluatingModule
 from .fit_warnings import (
     FitWarnings,
     warn_after_epoch,
@@ -58,8 +52,7 @@ from .fit_warnings import (
     warn_of_unknown_parameters,
 )
 from .module_text import module_text
-from .prediction import PredictingModule
-from .training_position import TrainingPosition, call_all
+from .training_position import BatchEndParam, TrainingPosition, call_all
 from .turns import Turns
 
 if TYPE_CHECKING:
@@ -70,10 +63,8 @@ if TYPE_CHECKING:
 
 __all__ = ["BaseModule", "BatchEndParam"]
 
-BatchEndParam = namedtuple("BatchEndParam", ["epoch", "nbatch", "eval_metric", "locals"])
 
-
-class BaseModule(PredictingModule):
+class BaseModule(EvaluatingModule):
     """Base of all modules: the training loop, evaluation and prediction.
 
     Subclasses provide `bind`, `init_params`, `init_optimizer`, `forward`, `backward`, `update`,
@@ -173,82 +164,6 @@ class BaseModule(PredictingModule):
         self.forward(data_batch, is_train=True)
         self.backward()
 
-    def score(self, eval_data: DataIter, eval_metric: MetricLike, num_batch: int | None = None,
-              batch_end_callback: Callback = None, score_end_callback: Callback = None,
-              reset: bool = True, epoch: int = 0,
-              sparse_row_id_fn: RowFunction = None) -> list[tuple[str, float]]:
-        """Evaluate the network on labelled data.
-
-        Samples that pad the last batch are counted, as in MXNet; choose a batch size that divides
-        the number of samples, or an iterator with ``last_batch_handle="discard"``, for exact
-        values.
-
-        Parameters
-        ----------
-        eval_data : DataIter
-            Batches of data and labels.
-        eval_metric : str, EvalMetric, callable or list
-            What is computed, in any form that `mx.metric.create` takes.
-        num_batch : int, optional
-            Evaluate on at most this many batches; on all by default.
-        batch_end_callback : callable or list, optional
-            Called after each batch with a `BatchEndParam`.
-        score_end_callback : callable or list, optional
-            Called once at the end with a `BatchEndParam` whose `nbatch` is the number of batches.
-        reset : bool, default True
-            Reset `eval_data` first.
-        epoch : int, default 0
-            Epoch number that callbacks are given.
-        sparse_row_id_fn : callable, optional
-            As for `prepare`.
-
-        Returns
-        -------
-        list of (str, float)
-            Name and value of each metric.
-
-        Raises
-        ------
-        MXNetError
-            If the module is not bound or has no parameters yet.
-
-        Examples
-        --------
-        >>> import nbmod as mx
-        >>> data = mx.io.NDArrayIter(mx.nd.array([[1, 0], [0, 1]]), mx.nd.array([0, 0]), 2)
-        >>> module = mx.mod.Module(mx.sym.SoftmaxOutput(mx.sym.Variable("data"), name="softmax"))
-        >>> module.bind(data.provide_data, data.provide_label, for_training=False)
-        >>> module.init_params()
-        >>> module.score(data, "acc")
-        [('accuracy', 0.5)]
-        """
-        self._require("binded", "params_initialized")
-        _require_iterator("score: eval_data", eval_data, "reset")
-        if reset:
-            eval_data.reset()
-        eval_metric = _metric.create(eval_metric)
-        eval_metric.reset()
-        actual_num_batch = 0
-        for nbatch, eval_batch in enumerate(eval_data):
-            if nbatch == num_batch:
-                break
-            self.prepare(eval_batch, sparse_row_id_fn=sparse_row_id_fn)
-            with self._turns.lock:
-                self.forward(eval_batch, is_train=False)
-                self._update_metric_of(eval_batch, eval_metric)
-            if batch_end_callback is not None:
-                call_all(batch_end_callback, BatchEndParam(epoch, nbatch, eval_metric, locals()))
-            actual_num_batch += 1
-        call_all(score_end_callback, BatchEndParam(epoch, actual_num_batch, eval_metric, locals()))
-        return [*eval_metric.get_name_value()]
-
-    def _update_metric_of(self, batch: Batch, eval_metric: EvalMetric) -> None:
-        """`update_metric` with the labels of a batch, or of a list with one for every device."""
-        if isinstance(batch, list):
-            self.update_metric(eval_metric, [part.label for part in batch], pre_sliced=True)
-        else:
-            self.update_metric(eval_metric, batch.label)
-
     def fit(self, train_data: DataIter, eval_data: DataIter | None = None,
             eval_metric: MetricLike = "acc", epoch_end_callback: Callback = None,
             batch_end_callback: Callback = None, kvstore: KVStoreLike = "local",
@@ -345,8 +260,8 @@ class BaseModule(PredictingModule):
         """
         if num_epoch is None:
             raise CheckError("fit: please specify number of epochs (num_epoch)")
-        _require_iterator("fit: train_data", train_data, "provide_data")
-        _require_iterator("fit: eval_data", eval_data, "reset", optional=True)
+        require_iterator("fit: train_data", train_data, "provide_data")
+        require_iterator("fit: eval_data", eval_data, "reset", optional=True)
         with self._preparing():
             self.bind(data_shapes=train_data.provide_data, label_shapes=train_data.provide_label,
                       for_training=True, force_rebind=force_rebind)
@@ -369,9 +284,9 @@ class BaseModule(PredictingModule):
         callbacks: Callbacks = [NanGuard()] if nan_guard else []
         callbacks += [] if batch_end_callback is None else _as_list(batch_end_callback)
         before_update = [one.before_update for one in callbacks if hasattr(one, "before_update")]
-        display = shown(callbacks) if is_terminal(sys.stderr) else nullcontext()
+        bars = shown(callbacks) if is_terminal(sys.stderr) else nullcontext()
         batch_end_callback = progress.calling(callbacks, locals()) if callbacks else None
-        with suppress(StopTraining), display as progress.display, self._begin_fit(
+        with suppress(StopTraining), bars as display, self._begin_fit(
                 progress, not before_update and monitor is None):
             for epoch in range(begin_epoch, num_epoch):
                 self._train_epoch(epoch, progress, eval_metric, batch_end_callback, monitor,
@@ -382,8 +297,8 @@ class BaseModule(PredictingModule):
                     self.set_params(arg_params, aux_params)
                     progress.call(epoch_end_callback, epoch, self.symbol, arg_params, aux_params)
                 if eval_data is not None:
-                    validate(self, epoch, progress, validation_metric, eval_end_callback,
-                             eval_batch_end_callback, locals())
+                    self._validate(epoch, progress, display, validation_metric,
+                                   eval_end_callback, eval_batch_end_callback, locals())
                 train_data.reset()
                 progress.begin_epoch()
         progress.finish()
@@ -435,9 +350,3 @@ class BaseModule(PredictingModule):
         self.logger.info("Epoch[%d] Time cost=%.3f", epoch, seconds)
         self.history.append({"epoch": epoch, "train": numbers(eval_name_vals),
                              "validation": {}, "seconds": seconds})
-
-
-def _require_iterator(what: str, data: object, attribute: str, optional: bool = False) -> None:
-    """TypeError unless the argument has the methods that all iterators have."""
-    if not hasattr(data, attribute) and not (optional and data is None):
-        raise wrong_type(what, data, "a DataIter, such as mx.io.NDArrayIter")

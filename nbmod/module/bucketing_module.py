@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from ..base import Forwarded
     from ..core.log import Logger
     from ..executor import Executor
-    from .base_module import BaseModule
+    from .module_interface import ModuleInterface
 
 __all__ = ["BucketingModule"]
 
@@ -233,7 +233,7 @@ class BucketingModule(SavedBuckets):
 
     def bind(self, data_shapes: Shapes, label_shapes: Shapes = None, for_training: bool = True,
              inputs_need_grad: bool = False, force_rebind: bool = False,
-             shared_module: BaseModule | None = None, grad_req: GradReq = "write",
+             shared_module: ModuleInterface | None = None, grad_req: GradReq = "write",
              tune: bool = False) -> None:
         """Bind the default bucket; others are bound when their keys first occur.
 

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from ..executor import Executor
     from ..symbol import Symbol
     from .arguments import Batch, OptimizerLike, OptimizerParams, Params
-    from .base_module import BaseModule, BatchEndParam
+    from .module_interface import ModuleInterface
+    from .training_position import BatchEndParam
 
 __all__ = ["FitWarnings", "warn_after_epoch", "warn_of_other_optimizer",
            "warn_of_unknown_parameters"]
@@ -44,7 +45,7 @@ class FitWarnings:
         self.first_optimizer: tuple[OptimizerLike, OptimizerParams] | None = None
 
 
-def warn_of_other_optimizer(logger: Logger, modules: Sequence[BaseModule],
+def warn_of_other_optimizer(logger: Logger, modules: Sequence[ModuleInterface],
                             optimizer: OptimizerLike, params: OptimizerParams) -> None:
     """Warn that `fit` does not use the optimizer of its arguments, if the modules have another.
 
@@ -52,7 +53,7 @@ def warn_of_other_optimizer(logger: Logger, modules: Sequence[BaseModule],
     ----------
     logger : logging.Logger
         Where the warning is logged.
-    modules : list of BaseModule
+    modules : list of ModuleInterface
         Modules with optimizers.
     optimizer : str or Optimizer
         The optimizer in the arguments of `fit`.

@@ -28,7 +28,7 @@ from ..metric import EvalMetric
 from ..ndarray import NDArray
 from ..optimizer import Optimizer, Updater, get_updater
 from ..symbol import Symbol
-from . import params, store_updates, training_state
+from . import params, store_updates
 from .arguments import (
     Batch,
     ContextGroups,
@@ -50,7 +50,6 @@ from .arguments import (
     groups_by_context,
     name_list,
 )
-from .base_module import BaseModule
 from .batch_shapes import _parse_data_desc
 from .executor_group import DataParallelExecutorGroup, _update_params
 from .optimizer_setup import attributes, make_optimizer
@@ -66,6 +65,7 @@ if TYPE_CHECKING:
     from ..core.log import Logger
     from ..executor import Executor
     from .json_codec import Plain
+    from .module_interface import ModuleInterface
     from .training_position import TrainingPosition
 
 __all__ = ["Module"]
@@ -283,7 +283,7 @@ class Module(SavedModule):
 
     def bind(self, data_shapes: Shapes, label_shapes: Shapes = None, for_training: bool = True,
              inputs_need_grad: bool = False, force_rebind: bool = False,
-             shared_module: BaseModule | None = None, grad_req: GradReq = "write",
+             shared_module: ModuleInterface | None = None, grad_req: GradReq = "write",
              tune: bool = False) -> None:
         if force_rebind:
             if self.binded and self._params_dirty:
@@ -308,7 +308,7 @@ class Module(SavedModule):
         self.binded = True
         self._provide_params(shared_module)
 
-    def _provide_params(self, shared_module: BaseModule | None) -> None:
+    def _provide_params(self, shared_module: ModuleInterface | None) -> None:
         """Assign parameters to new executors: shared ones, existing ones, or none yet."""
         group = self._exec_group
         if isinstance(shared_module, Module):
@@ -326,7 +326,7 @@ class Module(SavedModule):
             self._arg_params = params.host_arrays(group.param_names, group.param_arrays)
             self._aux_params = params.host_arrays(group.aux_names, group.aux_arrays)
 
-    def _group_of(self, shared_module: BaseModule | None) -> DataParallelExecutorGroup | None:
+    def _group_of(self, shared_module: ModuleInterface | None) -> DataParallelExecutorGroup | None:
         """The executors whose parameters are shared; None if there is no such module."""
         if shared_module is None:
             return None
@@ -485,7 +485,7 @@ class Module(SavedModule):
                    ) -> AbstractContextManager[None]:
         if self._resume_from is not None:
             states, self._resume_from = self._resume_from, None
-            training_state.continue_fit(self, states, progress)
+            self._continue_fit(states, progress)
         return nullcontext() if self._kvstore is None else beside_others(
             self._kvstore, self._exec_group, self._updater is not None, progress, overlaps)
 

@@ -34,12 +34,14 @@ from .arguments import (
     Shapes,
     StateValues,
 )
-from .training_position import TrainingPosition
 
 if TYPE_CHECKING:
+    from ..core.log import Logger
     from ..executor import Executor
     from ..optimizer import Optimizer
-    from .base_module import BaseModule
+    from .json_codec import Plain
+    from .training_position import TrainingPosition
+    from .turns import Turns
 
 __all__ = ["ModuleInterface"]
 
@@ -47,7 +49,14 @@ __all__ = ["ModuleInterface"]
 class ModuleInterface:
     """Methods of all kinds of modules, except the training loop, evaluation and prediction."""
 
+    binded: bool
+    params_initialized: bool
+    optimizer_initialized: bool
+    for_training: bool
+    history: list[dict[str, Plain]]
+    logger: Logger
     _symbol: Symbol
+    _turns: Turns
 
     # -- parameters -------------------------------------------------------------------------
 
@@ -276,7 +285,7 @@ class ModuleInterface:
 
     def bind(self, data_shapes: Shapes, label_shapes: Shapes = None, for_training: bool = True,
              inputs_need_grad: bool = False, force_rebind: bool = False,
-             shared_module: BaseModule | None = None, grad_req: GradReq = "write",
+             shared_module: ModuleInterface | None = None, grad_req: GradReq = "write",
              tune: bool = False) -> None:
         """Create executors for inputs of given shapes. Parameters keep their values.
 

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 from ..core.reprs import listed, safe_repr, shaped
 
 if TYPE_CHECKING:
-    from .base_module import BaseModule
+    from .module_interface import ModuleInterface
 
 __all__ = ["module_text"]
 
 
 @safe_repr
-def module_text(module: BaseModule) -> str:
+def module_text(module: ModuleInterface) -> str:
     """Describe a module from what it has stored, whatever its class and its state.
 
     Parameters
     ----------
-    module : BaseModule
+    module : ModuleInterface
         The module.
 
     Returns
@@ -29,12 +29,12 @@ def module_text(module: BaseModule) -> str:
     """
     own = vars(module)
     parts = own.get("_modules") or list((own.get("_buckets") or {}).values())
-    now: BaseModule = own.get("_curr_module") or module
+    now: ModuleInterface = own.get("_curr_module") or module
     lines = [_network(module, parts), *_shapes(now), _state(module, now)]
     return "<" + "\n ".join(lines) + ">"
 
 
-def _network(module: BaseModule, parts: list[BaseModule]) -> str:
+def _network(module: ModuleInterface, parts: list[ModuleInterface]) -> str:
     own = vars(module)
     symbol = getattr(own.get("_curr_module") or module, "_symbol", None)
     name = f" {symbol.name or listed(symbol.list_outputs())}" if symbol is not None else ""
@@ -49,7 +49,7 @@ def _network(module: BaseModule, parts: list[BaseModule]) -> str:
     return text
 
 
-def _shapes(module: BaseModule) -> list[str]:
+def _shapes(module: ModuleInterface) -> list[str]:
     own = vars(module)
     inputs = [*(own.get("_data_shapes") or ()), *(own.get("_label_shapes") or ())]
     if not module.binded or not inputs:
@@ -59,7 +59,7 @@ def _shapes(module: BaseModule) -> list[str]:
     return [f"{text} -> {listed(outputs)}" if outputs else text]
 
 
-def _state(module: BaseModule, now: BaseModule) -> str:
+def _state(module: ModuleInterface, now: ModuleInterface) -> str:
     own = vars(now)
     if not module.binded:
         return "not bound"

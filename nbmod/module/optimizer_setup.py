@@ -13,7 +13,7 @@ from .arguments import OptimizerLike, OptimizerParams
 from .json_codec import Plain, decode, encode
 
 if TYPE_CHECKING:
-    from .base_module import BaseModule
+    from .module_interface import ModuleInterface
 
 __all__ = ["attributes", "is_in_use", "make_optimizer", "optimizer_state", "restore_optimizer"]
 
@@ -48,7 +48,7 @@ def attributes(optimizer: Optimizer) -> dict[str, Plain]:
             {"class": type(scheduler).__name__, "own": _plain(scheduler)}}
 
 
-def is_in_use(module: BaseModule, optimizer: OptimizerLike, params: OptimizerParams) -> bool:
+def is_in_use(module: ModuleInterface, optimizer: OptimizerLike, params: OptimizerParams) -> bool:
     """Whether the optimizer that these arguments describe is the one that a module began with.
 
     True of modules without one.

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..base import ArgumentError, MXNetError, wrong_type
+from ..base import ArgumentError, MXNetError
 from ..io import DataBatch, DataIter
 from ..ndarray import NDArray, array, concatenate
-from .arguments import Batch, Predictions, RowFunction
+from .arguments import Batch, Predictions, RowFunction, require_iterator
 from .executor_group import cut
 from .module_interface import ModuleInterface
 
@@ -46,9 +46,7 @@ class PredictingModule(ModuleInterface):
             batch. Outputs may be overwritten by the next iteration; copy those to be kept.
         """
         self._require("binded", "params_initialized")
-        if not hasattr(eval_data, "reset"):
-            raise wrong_type("iter_predict: eval_data", eval_data,
-                             "a DataIter, such as mx.io.NDArrayIter")
+        require_iterator("iter_predict: eval_data", eval_data, "reset")
         if reset:
             eval_data.reset()
         for nbatch, batch in enumerate(eval_data):

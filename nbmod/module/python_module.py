@@ -36,6 +36,7 @@ from .batch_shapes import as_descs
 
 if TYPE_CHECKING:
     from ..core.log import Logger
+    from .module_interface import ModuleInterface
 
 __all__ = ["PythonModule", "PythonLossModule"]
 
@@ -126,7 +127,7 @@ class PythonModule(BaseModule):
 
     def bind(self, data_shapes: Shapes, label_shapes: Shapes = None, for_training: bool = True,
              inputs_need_grad: bool = False, force_rebind: bool = False,
-             shared_module: BaseModule | None = None, grad_req: GradReq = "write",
+             shared_module: ModuleInterface | None = None, grad_req: GradReq = "write",
              tune: bool = False) -> None:
         """Store the shapes of inputs and compute those of outputs. It may be called again.
 

@@ -78,8 +78,8 @@ def mark(fname: str) -> list[int] | None:
 def states_of_one_step(prefix: str, epoch: int | None) -> str:
     """The `.states` file of a checkpoint; MXNetError if a file of it is of another step.
 
-    Where neither parameters nor states are those of the `.resume` file, that is what is of another
-    step, or MXNet wrote them: a warning, and `continue_fit` ignores it.
+    Where neither parameters nor states are those of the `.resume` file, the `.resume` file is of
+    another step, or MXNet wrote the others: a warning, and `fit` ignores the `.resume` file.
     """
     if epoch is None:
         raise MXNetError(f"{prefix}: load_optimizer_states needs the number of an epoch")

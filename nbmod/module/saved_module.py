@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
+import os
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ..base import AbstractError
+from ..base import AbstractError, warn_user
 from ..checkpoint import load_checkpoint
 from ..core.integrity import saving_together
 from ..io import DataIter
@@ -17,7 +18,7 @@ from ..optimizer.state_files import load_states_file, save_states_file
 from . import params, resume, training_state
 from .base_module import BaseModule
 from .executor_group import DataParallelExecutorGroup
-from .training_position import TrainingPosition
+from .training_position import OtherData, TrainingPosition
 from .workers import save_part, writes_files
 
 if TYPE_CHECKING:
@@ -242,6 +243,31 @@ class SavedModule(BaseModule):
                                 progress: TrainingPosition) -> None:
         self.history, self._params_dirty = training_state.restore(
             self._training_parts(), fname, state, progress)
+
+    def _continue_fit(self, states: str, progress: TrainingPosition) -> None:
+        """Resume exactly if `fit` begins at the epoch of the checkpoint of the loaded states."""
+        fname = states.removesuffix(".states") + ".resume"
+        if not os.path.exists(fname):
+            return
+        state = resume.read(fname)
+        if state["states"] != resume.mark(states):
+            warn_user(f"{fname} is ignored: it was not written together with {states}")
+            return
+        if state["epoch"] != progress.epoch:
+            self.logger.info('"%s" is for begin_epoch=%d, so random numbers and update counts '
+                             'start over', fname, state["epoch"])
+            return
+        try:
+            self._restore_training_state(fname, state, progress)
+        except OtherData as error:
+            warn_user(f"{fname}: {error}; so epochs of this data start afresh")
+            return
+        self.logger.info('Resumed from "%s"', fname)
+        if not progress.fresh:  # saved at the end of an epoch, before `fit` resets the iterators
+            for iterator in (progress.eval_data, progress.train_data):
+                if iterator is not None:
+                    iterator.reset()
+            progress.begin_epoch()
 
     def _optimizers(self) -> list[Optimizer]:
         return [self._training_parts().optimizer] if self.optimizer_initialized else []

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from ..core.log import Logger
     from ..executor import Executor
     from ..optimizer import Optimizer
+    from .module_interface import ModuleInterface
 
 __all__ = ["SequentialModule"]
 
@@ -149,7 +150,7 @@ class SequentialModule(BaseModule):
 
     def bind(self, data_shapes: Shapes, label_shapes: Shapes = None, for_training: bool = True,
              inputs_need_grad: bool = False, force_rebind: bool = False,
-             shared_module: BaseModule | None = None, grad_req: GradReq = "write",
+             shared_module: ModuleInterface | None = None, grad_req: GradReq = "write",
              tune: bool = False) -> None:
         """Bind every module to the output shapes of the previous one.
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
+from collections import namedtuple
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from ..base import MXNetError, StopTraining, _as_list
 from ..core.atomic import replacing_together
@@ -18,11 +18,9 @@ from .arguments import Callback
 from .json_codec import Plain
 from .resume import read, write
 
-if TYPE_CHECKING:
-    from ..callback import Progress
-    from .base_module import BatchEndParam
+__all__ = ["BatchEndParam", "OtherData", "TrainingPosition", "call_all"]
 
-__all__ = ["OtherData", "TrainingPosition", "call_all"]
+BatchEndParam = namedtuple("BatchEndParam", ["epoch", "nbatch", "eval_metric", "locals"])
 
 
 def call_all(callbacks: Callback, *args: object) -> None:
@@ -43,10 +41,8 @@ class TrainingPosition:
     `epoch` and `batch` are those of the first batch that is not trained on yet.  `fresh`
     is false between the end of an epoch and the reset of the training iterator; `written` are the
     files that were written then.  `asked` is set when a callback has asked for the end of training.
-    `agreed` ends an epoch when another worker has no further batch.  `display` shows the progress.
+    `agreed` ends an epoch when another worker has no further batch.
     """
-
-    display: Progress | None = None
 
     def __init__(self, train_data: DataIter | None = None, eval_data: DataIter | None = None,
                  epoch: int = 0, batch: int = 0):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,16 +13,15 @@ from ..optimizer import Optimizer, Updater
 from ..optimizer.state_checks import check_states
 from .json_codec import Plain
 from .optimizer_setup import optimizer_state, restore_optimizer
-from .resume import files_of_checkpoint, mark, read, write
-from .training_position import OtherData, TrainingPosition
+from .resume import files_of_checkpoint, mark, write
+from .training_position import TrainingPosition
 from .workers import distributed, gathered_parts, own_part, writes_files
 
 if TYPE_CHECKING:
     from ..ndarray import NDArray
     from .executor_group import DataParallelExecutorGroup
-    from .saved_module import SavedModule
 
-__all__ = ["continue_fit", "device_copies", "restore", "save", "set_device_copies",
+__all__ = ["device_copies", "restore", "save", "set_device_copies",
            "TrainingParts"]
 
 
@@ -97,32 +95,6 @@ def restore(parts: TrainingParts, fname: str, state: dict[str, Plain], progress:
             ValueError) as error:
         raise MXNetError(f"{fname}: damaged: {type(error).__name__}: {error}") from None
     return history, bool(state["devices"])
-
-
-def continue_fit(module: SavedModule, states: str, progress: TrainingPosition) -> None:
-    """Resume exactly if `fit` begins at the epoch of the checkpoint whose states were loaded."""
-    fname = states.removesuffix(".states") + ".resume"
-    if not os.path.exists(fname):
-        return
-    state = read(fname)
-    if state["states"] != mark(states):
-        warn_user(f"{fname} is ignored: it was not written together with {states}")
-        return
-    if state["epoch"] != progress.epoch:
-        module.logger.info('"%s" is for begin_epoch=%d, so random numbers and update counts '
-                           'start over', fname, state["epoch"])
-        return
-    try:
-        module._restore_training_state(fname, state, progress)
-    except OtherData as error:
-        warn_user(f"{fname}: {error}; so epochs of this data start afresh")
-        return
-    module.logger.info('Resumed from "%s"', fname)
-    if not progress.fresh:  # saved at the end of an epoch, before `fit` resets the iterators
-        for iterator in (progress.eval_data, progress.train_data):
-            if iterator is not None:
-                iterator.reset()
-        progress.begin_epoch()
 
 
 def device_copies(group: DataParallelExecutorGroup) -> dict[str, list[NDArray]]:

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from ..io import DataBatch
     from ..kvstore.distributed.distributed_store import DistributedStore
     from ..ndarray import NDArray
-    from .base_module import BaseModule
     from .executor_group import DataParallelExecutorGroup
+    from .module_interface import ModuleInterface
     from .training_position import TrainingPosition
 
 __all__ = ["announce_forward", "beside_others", "distributed", "finish_exchange",
@@ -52,7 +52,7 @@ def writes_files(store: KVStoreBase | None) -> bool:
     return store is None or "dist" not in store.type or store.rank == 0
 
 
-def save_part(module: BaseModule, states: bool, save_states: Callable[[], None]) -> None:
+def save_part(module: ModuleInterface, states: bool, save_states: Callable[[], None]) -> None:
     """Do a worker's share of `save_checkpoint` if another writes the files: send its parts."""
     if states:
         module.get_params()     # of sparse ones all workers have rows
