@@ -45,19 +45,7 @@ __all__ = ["create_store", "world"]
 def create_store(kind: str) -> KVStoreBase:
     """Create the distributed store of a kind, for the processes that were launched together.
 
-    Parameters
-    ----------
-    kind : str
-        As for `mx.kv.create`.
-
-    Returns
-    -------
-    KVStoreBase
-
-    Raises
-    ------
-    MXNetError
-        If the process was started by MPI and mpi4py is not installed.
+    MXNetError if the process was started by MPI and mpi4py is not installed.
     """
     communicator = world(kind)
     if "_async" in kind and communicator.size > 1:
@@ -73,28 +61,12 @@ def create_store(kind: str) -> KVStoreBase:
 
 
 def world(kind: str) -> Communicator:
-    """Return a communicator of all processes that were launched together.
+    """Return a communicator of all processes that were launched together, for a kind of store.
 
     From the first one on, a watchdog ends all processes when one of them hangs, and so does an
-    error that ends the script of one.
-
-    Parameters
-    ----------
-    kind : str
-        Kind of the store, for messages.
-
-    Returns
-    -------
-    Communicator
-        That of a single rank, with a warning, if the process was not started by MPI.
-
-    Raises
-    ------
-    MXNetError
-        If the process was started by MPI and mpi4py is not installed, or is of another MPI; or by
-        MXNet's launcher as a worker.
-    SystemExit
-        If the process was started by MXNet's launcher as a server or scheduler.
+    error that ends the script of one.  A process that MPI did not start gets a single rank, with a
+    warning.  MXNetError if MPI started it and mpi4py is not installed, or is of another MPI, or if
+    MXNet's launcher started it as a worker; SystemExit if as a server or scheduler.
     """
     refuse_roles()
     if launcher_of() is None:

@@ -54,16 +54,8 @@ LONGEST_PAUSE = 2e-3
 class AsynchronousStore(DistributedStore):
     """A key-value store of several processes, as created by `mx.kv.create("dist_async")`.
 
-    `init` and `set_optimizer` are called by all ranks; each pushes and pulls on its own.
-
-    Parameters
-    ----------
-    kind : str
-        'dist_async'.
-    communicator : Communicator
-        The ranks.
-    requests, replies : Messages
-        Ways of their own for messages to servers and from them.
+    `init` and `set_optimizer` are called by all ranks; each pushes and pulls on its own.  Messages
+    to servers (`requests`) and from them (`replies`) have ways of their own.
     """
 
     def __init__(self, kind: str, communicator: Communicator, requests: Messages,
@@ -185,15 +177,7 @@ class AsynchronousStore(DistributedStore):
                                           self._stored[name].shape), cpu())
 
     def save_optimizer_states(self, fname: str, dump_optimizer: bool = False) -> None:
-        """Save the states of all servers; rank 0 does, without the others.
-
-        Parameters
-        ----------
-        fname : str
-            Path of the file.
-        dump_optimizer : bool, default False
-            Save the optimizer of this rank, too.
-        """
+        """Save the states of all servers, and on demand the optimizer; rank 0 does, alone."""
         whole = Updater(self._require_updater().optimizer)
         if self.rank != 0:
             return

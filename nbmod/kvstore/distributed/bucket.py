@@ -35,32 +35,11 @@ class Scratch:
         self._buffers = {"sent": np.empty(0, np.uint8), "received": np.empty(0, np.uint8)}
 
     def sent(self, count: int, dtype: DType) -> Array:
-        """Return memory for elements that are sent.
-
-        Parameters
-        ----------
-        count : int
-            Number of elements.
-        dtype : dtype
-            Their type.
-
-        Returns
-        -------
-        ndarray, shape (count,)
-            Valid until the next call.
-        """
+        """Return memory for elements that are sent, valid until the next call."""
         return self._array("sent", count, dtype)
 
     def received(self, count: int, dtype: DType) -> Array:
-        """Return memory for elements that are received, as `sent` does.
-
-        Parameters
-        ----------
-        count : int
-            Number of elements.
-        dtype : dtype
-            Their type.
-        """
+        """Return memory for elements that are received, valid until the next call."""
         return self._array("received", count, dtype)
 
     def _array(self, name: str, count: int, dtype: DType) -> Array:
@@ -87,23 +66,10 @@ class _Piece(NamedTuple):
 
 
 class Bucket:
-    """Dense arrays of some keys that are exchanged together.
+    """Dense arrays of some keys of one element type that are exchanged together.
 
-    Parameters
-    ----------
-    communicator : Communicator
-        The ranks.
-    keys : sequence of BucketKey
-        The keys, in an order that is the same on all ranks.
-    dtype : dtype
-        Their element type.
-    scratch : Scratch
-        Memory for what is sent and received.
-
-    Attributes
-    ----------
-    sums : list of NDArray
-        For each of `owned` the sum of the owned rows, which `reduce_scatter` overwrites.
+    The order of keys is equal on all ranks.  `sums` has for each of `owned` the sum of the owned
+    rows, which `reduce_scatter` overwrites.
     """
 
     def __init__(self, communicator: Communicator, keys: Sequence[BucketKey], dtype: DType,
@@ -145,16 +111,10 @@ class Bucket:
 
     def reduce_scatter(self, gradients: Sequence[Array], compression: TwoBit | None = None
                        ) -> None:
-        """Send gradients to their owners; `sums` are then those of the rows that this rank owns.
+        """Send the gradient of each key to its owners; `sums` are then those of this rank's rows.
 
-        They are formed in the order of ranks.
-
-        Parameters
-        ----------
-        gradients : sequence of ndarray
-            The gradient of each key.
-        compression : TwoBit, optional
-            Two bits are sent for each element, which must be one of three values.
+        They are formed in the order of ranks.  With `compression` two bits are sent for each
+        element, which must be one of three values.
         """
         flat = self._packed(gradients)
         if compression is None:
@@ -193,13 +153,7 @@ class Bucket:
             compression.decode(codes, values)
 
     def all_gather(self, arrays: Sequence[Array]) -> None:
-        """Complete arrays of which every rank has changed the rows that it owns.
-
-        Parameters
-        ----------
-        arrays : sequence of ndarray
-            The array of each key, changed in place.
-        """
+        """Complete each key's array in place; every rank has changed the rows that it owns."""
         if len(self.keys) == 1:
             self._communicator.allgatherv(arrays[0].reshape(-1), self._counts)
             return
@@ -254,21 +208,9 @@ def buckets_of(keys: Sequence[BucketKey], itemsize: int, limits: Sequence[int]
                ) -> list[list[BucketKey]]:
     """Divide keys into buckets, in order.
 
-    A large key that is cut over ranks is a bucket by itself, so that it is not copied.
-
-    Parameters
-    ----------
-    keys : sequence of BucketKey
-        The keys.
-    itemsize : int
-        Size of an element in bytes.
-    limits : sequence of int
-        Sizes in bytes from which the first bucket is full, the second, and so on; the last is that
-        of all further ones.
-
-    Returns
-    -------
-    list of list of BucketKey
+    `limits` are sizes in bytes from which the first bucket is full, the second, and so on; the
+    last is that of all further ones.  A large key that is cut over ranks is a bucket by itself, so
+    that it is not copied.
     """
     found: list[list[BucketKey]] = []
     pending: list[BucketKey] = []

@@ -30,18 +30,7 @@ SHORTEST_PAUSE, LONGEST_PAUSE = 5e-5, 1e-3
 
 
 def back_off(longest: float) -> Iterator[None]:
-    """Sleep at every step, twice as long as before (exponential backoff).
-
-    Parameters
-    ----------
-    longest : float
-        Seconds of the longest sleep.
-
-    Yields
-    ------
-    None
-        After each sleep.
-    """
+    """Sleep at every step, twice as long as before up to `longest` (exponential backoff)."""
     pause = SHORTEST_PAUSE
     while True:
         time.sleep(pause)
@@ -86,32 +75,13 @@ class Communicator(Protocol):
         """Return the equally long arrays of all ranks, along a new first axis."""
 
     def allgatherv(self, array: Array, counts: Sequence[int]) -> None:
-        """Complete an array of which each rank has a part, the parts being in the order of ranks.
-
-        Parameters
-        ----------
-        array : ndarray, shape (sum(counts),)
-            The whole array, of which this rank's part is filled in.
-        counts : sequence of int
-            Elements of every rank's part.
-        """
+        """Complete an array of parts in the order of ranks; this rank's is filled in."""
 
     def alltoallv(self, sent: Array, counts: Sequence[int], received: Array,
                   received_counts: Sequence[int], starts: Sequence[int] | None = None) -> None:
-        """Send a part of an array to each rank, and receive one from each.
+        """Send a part of an array to each rank, and receive one from each, in the order of ranks.
 
-        Parameters
-        ----------
-        sent : ndarray, 1-D
-            The parts for all ranks.
-        counts : sequence of int
-            Elements of the part for each rank.
-        received : ndarray, shape (sum(received_counts),)
-            The parts from all ranks, in their order.
-        received_counts : sequence of int
-            Elements of the part from each rank.
-        starts : sequence of int, optional
-            Where in `sent` the part for each rank begins; by default after the one before it.
+        `starts` says where in `sent` each part begins; by default after the one before it.
         """
 
     def waiting_for(self, rank: int, what: str) -> AbstractContextManager[None]:
@@ -127,15 +97,6 @@ class Communicator(Protocol):
 def offsets_of(counts: Sequence[int]) -> list[int]:
     """The offsets of the parts of all ranks, and the end of the last one.
 
-    Parameters
-    ----------
-    counts : sequence of int
-        Elements of every part.
-
-    Returns
-    -------
-    list of int, of len(counts) + 1
-
     Examples
     --------
     >>> offsets_of([2, 0, 3])
@@ -145,19 +106,7 @@ def offsets_of(counts: Sequence[int]) -> list[int]:
 
 
 def allgather_texts(communicator: Communicator, text: str) -> list[str]:
-    """Return the texts of all ranks.
-
-    Parameters
-    ----------
-    communicator : Communicator
-        The ranks.
-    text : str
-        That of this rank.
-
-    Returns
-    -------
-    list of str
-    """
+    """Return the texts of all ranks, from that of this one."""
     data = np.frombuffer(text.encode(), np.uint8)
     counts = communicator.allgather(np.array([len(data)], np.int64))[:, 0].tolist()
     begins = offsets_of(counts)
@@ -212,13 +161,7 @@ class SingleRank:
 
 
 class MPICommunicator:
-    """Collective operations by MPI.
-
-    Parameters
-    ----------
-    comm : mpi4py.MPI.Intracomm
-        MPI's communicator.
-    """
+    """Collective operations by MPI, through an `mpi4py.MPI.Intracomm`."""
 
     operation = ""
 

@@ -71,15 +71,8 @@ class DistributedStore(KVStore):
 
     All ranks have the same values and call the same methods in the same order. `init` takes the
     values of rank 0; `push` sums the values of all ranks in their order, which the optimizer then
-    merges into the stored arrays, each rank for a part of them; `pull` copies these.
-
-    Parameters
-    ----------
-    kind : str
-        'dist_sync'; 'dist_device_sync' or 'dist_sync_device', which sums the values of a rank on
-        its devices.
-    communicator : Communicator
-        The ranks.
+    merges into the stored arrays, each rank for a part of them; `pull` copies these.  The kinds
+    'dist_device_sync' and 'dist_sync_device' sum the values of a rank on its devices.
     """
 
     def __init__(self, kind: str, communicator: Communicator):
@@ -126,33 +119,13 @@ class DistributedStore(KVStore):
         self._agree("barrier")
 
     def all_say(self, answer: bool) -> list[bool]:
-        """Return the answers of all ranks.
-
-        Parameters
-        ----------
-        answer : bool
-            That of this rank.
-
-        Returns
-        -------
-        list of bool
-        """
+        """Return the answers of all ranks, from that of this one."""
         self.communicator.operation = "agreement of all ranks"
         answers = self.communicator.allgather(np.array([answer]))
         return answers[:, 0].tolist()
 
     def all_texts(self, text: str) -> list[str]:
-        """Return the texts of all ranks.
-
-        Parameters
-        ----------
-        text : str
-            That of this rank.
-
-        Returns
-        -------
-        list of str
-        """
+        """Return the texts of all ranks, from that of this one."""
         self.communicator.operation = "exchange of texts"
         return allgather_texts(self.communicator, text)
 
@@ -220,25 +193,13 @@ class DistributedStore(KVStore):
             exchange.bucket.all_gather(exchange.stored)
 
     def update_owned(self, exchanges: Sequence[BucketExchange]) -> None:
-        """Merge the sums of buckets into the rows that this rank owns.
-
-        Parameters
-        ----------
-        exchanges : sequence of BucketExchange
-            The buckets, whose sums are complete.
-        """
+        """Merge the sums of buckets, which are complete, into the rows that this rank owns."""
         self._store([name for one in exchanges for name in one.names],
                     [total for one in exchanges for total in one.bucket.sums],
                     [array for one in exchanges for array in one.owned])
 
     def count_updates_of_others(self, names: Sequence[Key]) -> None:
-        """Count the updates that other ranks perform, so that all have the same learning rate.
-
-        Parameters
-        ----------
-        names : sequence of int or str
-            The keys that are updated.
-        """
+        """Count the updates that other ranks perform, so that all have the same learning rate."""
         if isinstance(self._updater, Updater):
             others = [name for name in names if self._own(name).start == self._own(name).stop]
             self._updater.optimizer._update_count(others)
@@ -266,38 +227,16 @@ class DistributedStore(KVStore):
         return self._exchanges[names]
 
     def key_of(self, name: Key) -> BucketKey:
-        """Return a key as part of a bucket.
-
-        Parameters
-        ----------
-        name : int or str
-            The key.
-        """
+        """Return a key as part of a bucket."""
         return BucketKey(name, self._stored[name].shape, self._bounds_of(name))
 
     def dtype_of(self, name: Key) -> DType:
-        """Return the element type of a key.
-
-        Parameters
-        ----------
-        name : int or str
-            The key.
-        """
+        """Return the element type of a key."""
         return np.dtype(self._stored[name].dtype)
 
     def exchange_of(self, keys: Sequence[Key], communicator: Communicator, scratch: Scratch
                     ) -> BucketExchange:
-        """Return the exchange of a bucket of keys of one element type.
-
-        Parameters
-        ----------
-        keys : sequence of int or str
-            The keys.
-        communicator : Communicator
-            The ranks.
-        scratch : Scratch
-            Memory that the exchange shares with others.
-        """
+        """Return the exchange of keys of one element type; several may share `scratch`."""
         bucket = Bucket(communicator, [self.key_of(name) for name in keys], self.dtype_of(keys[0]),
                         scratch)
         names = [bucket.keys[index].name for index in bucket.owned]
@@ -311,15 +250,7 @@ class DistributedStore(KVStore):
         return self._compression
 
     def merged(self, name: Key, values: Sequence[NDArray]) -> Array:
-        """Return the sum over the devices of this rank, compressed, in host memory.
-
-        Parameters
-        ----------
-        name : int or str
-            The key.
-        values : sequence of NDArray
-            Its values on the devices.
-        """
+        """Return the sum over the devices of this rank, compressed, in host memory."""
         stored = self._stored[name]
         values = [value.astype(stored.dtype, copy=False) for value in values]
         total = values[0]
@@ -381,11 +312,8 @@ class DistributedStore(KVStore):
     def sharing(self, parameters: Mapping[str, NDArray]) -> Iterator[None]:
         """Store the values of some keys where they are used, so that pulls copy nothing.
 
-        Parameters
-        ----------
-        parameters : dict of str to NDArray
-            Arrays on the CPU, of the types and with the values that are stored.  What the block
-            writes to them is stored; after it, the store has arrays of its own again.
+        `parameters` are arrays on the CPU, of the types and with the values that are stored.  What
+        the block writes to them is stored; after it, the store has arrays of its own again.
         """
         self._stored.update(parameters)
         self._exchanges.clear()
@@ -396,15 +324,7 @@ class DistributedStore(KVStore):
             self._exchanges.clear()
 
     def may_share(self, name: Key, value: NDArray) -> bool:
-        """Whether `sharing` may take an array for what is stored of a key.
-
-        Parameters
-        ----------
-        name : int or str
-            The key.
-        value : NDArray
-            The array.
-        """
+        """Whether `sharing` may take an array for what is stored of a key."""
         stored = self._stored.get(name)
         return (stored is not None and not stored.is_sparse and not value.is_sparse
                 and not value.context.is_gpu and value._data.flags.c_contiguous
@@ -470,16 +390,7 @@ class DistributedStore(KVStore):
                                             self._stored[name].shape))
 
     def set_gradient_compression(self, compression_params: Mapping[str, object]) -> None:
-        """Compress what is pushed from now on, after the sum over the devices of this rank.
-
-        Each element is replaced by ``-threshold``, 0 or ``threshold``, and sent in two bits; the
-        difference is added to the next value of the same key.
-
-        Parameters
-        ----------
-        compression_params : dict
-            ``{"type": "2bit", "threshold": 0.5}``; the threshold is a positive number.
-        """
+        """Compress as `KVStore` does, after the sum over the devices of this rank."""
         self._compression = TwoBit.from_params(compression_params)
 
     def save_optimizer_states(self, fname: str, dump_optimizer: bool = False) -> None:

@@ -30,16 +30,9 @@ States = dict[Index, State]
 
 def gather_states(communicator: Communicator, states: Mapping[Index, State],
                   bounds: Mapping[Index, Bounds]) -> States:
-    """Return the states of whole arrays, on rank 0; on the others nothing.
+    """Return the states of whole arrays by key, on rank 0; on the others nothing.
 
-    Parameters
-    ----------
-    communicator : Communicator
-        The ranks.
-    states : dict
-        Those of this rank's rows, by key.
-    bounds : dict
-        Which rank owns which rows of a key.
+    `states` are those of this rank's rows; `bounds` say which rank owns which rows of a key.
     """
     structure, tensors = encoded_states(states)
     described = {name: [array.dtype.str, array.shape] for name, array in tensors.items()}
@@ -56,15 +49,7 @@ def gather_states(communicator: Communicator, states: Mapping[Index, State],
 
 
 def joined_states(parts: Sequence[States], bounds: Mapping[Index, Bounds]) -> States:
-    """Return the states of whole arrays, from those of all ranks in order.
-
-    Parameters
-    ----------
-    parts : sequence of dict
-        States by key.
-    bounds : dict
-        Which rank owns which rows of a key.
-    """
+    """Return the states of whole arrays by key, from those of all ranks in order."""
     return {key: _joined([part[key] for part in parts if key in part], bounds.get(key))
             for key in dict.fromkeys(key for part in parts for key in part)}
 
@@ -102,15 +87,7 @@ def _joined(parts: Sequence[State], bounds: Bounds | None) -> State:
 
 
 def own_states(states: Mapping[Index, State], owned: Mapping[Index, tuple[Bounds, int]]) -> States:
-    """Return the states of the rows that a rank owns.
-
-    Parameters
-    ----------
-    states : dict
-        States of whole arrays, by key.
-    owned : dict
-        Which rank owns which rows of a key, and the rank.
-    """
+    """Return the states of the rows that a rank owns; `owned` has a key's bounds and the rank."""
     return {key: _part(state, *owned[key]) for key, state in states.items()
             if key not in owned or owned[key][0][owned[key][1]] < owned[key][0][owned[key][1] + 1]}
 

@@ -50,14 +50,7 @@ FIRST_BUCKET_BYTES, BUCKET_BYTES = 2 ** 20, 25 * 2 ** 20
 class StepMarks:
     """Find the steps of an executor that wait for parameters, and those that complete gradients.
 
-    Parameters
-    ----------
-    compiled : CompiledGraph
-        The executor's graph.
-    bucket_of : dict of str to int
-        The bucket of each parameter.
-    exchange : OverlappedExchange
-        The exchange to notify.
+    The exchange is notified of both.
     """
 
     def __init__(self, compiled: CompiledGraph, bucket_of: Mapping[str, int],
@@ -85,20 +78,7 @@ class StepMarks:
 
 
 def first_reads(compiled: CompiledGraph, bucket_of: Mapping[str, int]) -> dict[int, int]:
-    """Return the first step that reads a parameter of each bucket.
-
-    Parameters
-    ----------
-    compiled : CompiledGraph
-        The graph of an executor.
-    bucket_of : dict of str to int
-        The bucket of each parameter.
-
-    Returns
-    -------
-    dict of int to int
-        The index of the step, by bucket.
-    """
+    """Return the index of the first step that reads a parameter of each bucket, by bucket."""
     names = {compiled.graph.output_eids(node)[0]: node.name for node in compiled.graph.variables}
     found: dict[int, int] = {}
     for index, step in enumerate(compiled.plan_steps):
@@ -109,20 +89,7 @@ def first_reads(compiled: CompiledGraph, bucket_of: Mapping[str, int]) -> dict[i
 
 
 def last_writes(compiled: CompiledGraph, bucket_of: Mapping[str, int]) -> dict[int, int]:
-    """Return the last step that writes a gradient of each bucket.
-
-    Parameters
-    ----------
-    compiled : CompiledGraph
-        The graph of an executor.
-    bucket_of : dict of str to int
-        The bucket of each parameter.
-
-    Returns
-    -------
-    dict of int to int
-        The index of the step, by bucket.
-    """
+    """Return the index of the last step that writes a gradient of each bucket, by bucket."""
     found: dict[int, int] = {}
     for index, step in enumerate(compiled.plan_steps):
         for eid in step.outputs:
@@ -134,14 +101,7 @@ def last_writes(compiled: CompiledGraph, bucket_of: Mapping[str, int]) -> dict[i
 class OverlappedExchange:
     """Exchanges buckets of gradients and parameters in a thread of its own.
 
-    Parameters
-    ----------
-    store : DistributedStore
-        The store, which has the parameters and the optimizer.
-    compiled : CompiledGraph
-        The graph by whose order buckets are formed.
-    names : sequence of str
-        The trained parameters.
+    Buckets of the trained parameters, `names`, are formed by the order of the compiled graph.
     """
 
     def __init__(self, store: DistributedStore, compiled: CompiledGraph, names: Sequence[str]):
@@ -174,19 +134,9 @@ class OverlappedExchange:
 
     def begin(self, executors: Sequence[Executor], gradients: Mapping[str, Sequence[NDArray]],
               parameters: Mapping[str, Sequence[NDArray]]) -> None:
-        """Prepare for a step of training.
+        """Prepare for a step of training, by one executor for each device.
 
-        Parameters
-        ----------
-        executors : sequence of Executor
-            Those that run the step, one for each device.
-        gradients, parameters : dict of str to list of NDArray
-            Their arrays of every trained parameter.
-
-        Raises
-        ------
-        MXNetError
-            If other parameters are trained than those of the buckets.
+        MXNetError if other parameters are trained than those of the buckets.
         """
         if gradients.keys() != self._bucket_of.keys():
             odd = sorted(gradients.keys() ^ self._bucket_of.keys())
@@ -205,12 +155,9 @@ class OverlappedExchange:
         self._reduced.clear()
 
     def gradients_are_final(self, bucket: int) -> None:
-        """Begin the exchange of buckets in order, as far as they are final on all devices.
+        """Note a bucket whose gradients are final on one more device.
 
-        Parameters
-        ----------
-        bucket : int
-            One whose gradients are final on one more device.
+        The exchange of buckets begins in order, as far as they are final on all devices.
         """
         with self._lock:
             self._unfinished[bucket] -= 1
@@ -228,13 +175,7 @@ class OverlappedExchange:
             self._jobs.put(partial(self._gather, bucket))
 
     def await_arrival(self, bucket: int) -> None:
-        """Wait until the new parameters of a bucket are in the arrays of the devices.
-
-        Parameters
-        ----------
-        bucket : int
-            The bucket.
-        """
+        """Wait until the new parameters of a bucket are in the arrays of the devices."""
         arrived = self._arrived[bucket]
         if not arrived.is_set():
             self._wait(arrived, f"bucket {bucket}")

@@ -27,15 +27,6 @@ Bounds = tuple[int, ...]
 def even_bounds(rows: int, ranks: int) -> Bounds:
     """Rows in equal parts.
 
-    Parameters
-    ----------
-    rows, ranks : int
-        How many there are.
-
-    Returns
-    -------
-    tuple of int
-
     Examples
     --------
     >>> even_bounds(10, 4)
@@ -47,17 +38,6 @@ def even_bounds(rows: int, ranks: int) -> Bounds:
 def whole_bounds(rows: int, ranks: int, owner: int) -> Bounds:
     """All rows with one owner.
 
-    Parameters
-    ----------
-    rows, ranks : int
-        How many there are.
-    owner : int
-        The rank that owns the rows.
-
-    Returns
-    -------
-    tuple of int
-
     Examples
     --------
     >>> whole_bounds(10, 4, owner=1)
@@ -68,17 +48,6 @@ def whole_bounds(rows: int, ranks: int, owner: int) -> Bounds:
 
 def elements_by_rank(bounds: Bounds, shape: Sequence[int]) -> list[int]:
     """Number of elements that each rank owns of an array.
-
-    Parameters
-    ----------
-    bounds : tuple of int
-        Rows of the ranks.
-    shape : sequence of int
-        Shape of the array.
-
-    Returns
-    -------
-    list of int
 
     Examples
     --------
@@ -92,12 +61,7 @@ def elements_by_rank(bounds: Bounds, shape: Sequence[int]) -> list[int]:
 class OwnerChoice:
     """Chooses owners; equal on all ranks, as keys are created in the same order.
 
-    Parameters
-    ----------
-    ranks : int
-        Number of ranks.
-    bound : int
-        Elements up to which an array has a single owner on two ranks.
+    On two ranks an array of up to `bound` elements has a single owner.
     """
 
     def __init__(self, ranks: int, bound: int):
@@ -105,21 +69,7 @@ class OwnerChoice:
         self._load = [0] * ranks
 
     def __call__(self, shape: Sequence[int], whole: bool, by_rows: bool = False) -> Bounds:
-        """Return the bounds of a new array.
-
-        Parameters
-        ----------
-        shape : sequence of int
-            Its shape.
-        whole : bool
-            Whether it must have a single owner.
-        by_rows : bool, default False
-            Whether it is sparse, so that it is cut whatever its size.
-
-        Returns
-        -------
-        tuple of int
-        """
+        """Return the bounds of a new array; `by_rows` (if it is sparse) cuts any size."""
         rows, size = (shape[0] if shape else 1), prod(shape)
         if not whole and rows > 1 and (by_rows or size > self._bound):
             return even_bounds(rows, self._ranks)

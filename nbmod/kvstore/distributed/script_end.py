@@ -22,12 +22,8 @@ __all__ = ["install"]
 def install(watchdog: Watchdog, name: str) -> None:
     """Let an exception end all ranks, and the end of the script wait for that of the others.
 
-    Parameters
-    ----------
-    watchdog : Watchdog
-        The watchdog of the first store; further ones change nothing.
-    name : str
-        This rank, in words.
+    `watchdog` is that of the first store; further ones change nothing.  `name` is this rank, in
+    words.
     """
     process = os.getpid()
 

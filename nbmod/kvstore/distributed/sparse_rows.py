@@ -23,19 +23,8 @@ __all__ = ["all_gather_rows", "fetch_rows", "scatter_rows"]
 def scatter_rows(communicator: Communicator, value: RowSparse, bounds: Bounds) -> list[RowSparse]:
     """Send rows to their owners.
 
-    Parameters
-    ----------
-    communicator : Communicator
-        The ranks.
-    value : RowSparse
-        The rows of this rank.
-    bounds : tuple of int
-        Which rank owns which rows.
-
-    Returns
-    -------
-    list of RowSparse
-        What each rank has sent of the rows that this rank owns, numbered from the first of these.
+    Returns what each rank has sent of the rows that this rank owns, numbered from the first of
+    these.
     """
     counts = _counts(value.indices, bounds)
     received = _transposed(communicator, counts)
@@ -51,23 +40,9 @@ def scatter_rows(communicator: Communicator, value: RowSparse, bounds: Bounds) -
 
 def fetch_rows(communicator: Communicator, wanted: Array, own_rows: RowSparse, bounds: Bounds
                ) -> Array:
-    """Fetch rows from their owners.
+    """Fetch rows from their owners: `wanted`, distinct indices in ascending order.
 
-    Parameters
-    ----------
-    communicator : Communicator
-        The ranks.
-    wanted : ndarray of int64
-        Distinct indices, in ascending order.
-    own_rows : RowSparse
-        The rows that this rank owns, numbered from the first of them.
-    bounds : tuple of int
-        Which rank owns which rows.
-
-    Returns
-    -------
-    ndarray, shape (len(wanted), ...)
-        The rows.
+    `own_rows` are those that this rank owns, numbered from the first of them.
     """
     counts = _counts(wanted, bounds)
     asked_counts = _transposed(communicator, counts)
@@ -78,20 +53,7 @@ def fetch_rows(communicator: Communicator, wanted: Array, own_rows: RowSparse, b
 
 
 def all_gather_rows(communicator: Communicator, value: RowSparse) -> tuple[Array, Array]:
-    """Return the indices and the rows of all ranks, in the order of ranks.
-
-    Parameters
-    ----------
-    communicator : Communicator
-        The ranks.
-    value : RowSparse
-        Rows of this rank.
-
-    Returns
-    -------
-    indices : ndarray of int64, shape (n,)
-    rows : ndarray, shape (n, ...)
-    """
+    """Return the indices and the rows of all ranks, in the order of ranks."""
     counts = communicator.allgather(np.array([len(value.indices)], np.int64))[:, 0].tolist()
     start = offsets_of(counts)[communicator.rank]
     stop = start + len(value.indices)

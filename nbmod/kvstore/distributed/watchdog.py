@@ -69,13 +69,7 @@ class Messages(Protocol):
 
 
 class MPIMessages:
-    """Messages by MPI.
-
-    Parameters
-    ----------
-    comm : mpi4py.MPI.Intracomm
-        A communicator that nothing else uses.
-    """
+    """Messages by MPI, through an `mpi4py.MPI.Intracomm` that nothing else uses."""
 
     def __init__(self, comm: Untyped):
         from mpi4py import MPI
@@ -150,16 +144,8 @@ class WatchedExchange:
 class Watchdog:
     """The watchdog of a rank; its thread runs until `stop`, or `end_script`.
 
-    Parameters
-    ----------
-    messages : Messages
-        To those of the other ranks.
-    hosts : sequence of str
-        The host of every rank.
-    timeout : float, optional
-        Seconds that an exchange may take; NBMOD_DIST_TIMEOUT by default, none if it is 0.
-    die : callable, optional
-        Called with the message when an exchange takes longer; ends all ranks by default.
+    An exchange may take `timeout` seconds: NBMOD_DIST_TIMEOUT by default, any time if it is 0.
+    When one takes longer, `die` is called with the message; by default all ranks end.
     """
 
     def __init__(self, messages: Messages, hosts: Sequence[str], timeout: float | None = None,
@@ -188,20 +174,11 @@ class Watchdog:
             return len(self._begun) - 1
 
     def exchange(self, what: str, stream: int = 0, peer: int = -1) -> WatchedExchange:
-        """A block in which this rank waits for others.
+        """Return a block in which this rank waits for others.
 
-        Parameters
-        ----------
-        what : str
-            A noun, for messages, such as ``push of 161 keys``. All ranks have to do the same.
-        stream : int, default 0
-            What `stream` has returned for the communicator.
-        peer : int, default -1
-            The only rank that this one waits for, in exchanges that not all ranks take part in.
-
-        Returns
-        -------
-        context manager
+        `what` is a noun, for messages, such as ``push of 161 keys``: all ranks have to do the
+        same. `stream` is what `stream` has returned for the communicator, `peer` the only rank
+        that this one waits for, in exchanges that not all ranks take part in.
         """
         return WatchedExchange(self, what, stream, peer)
 
@@ -238,13 +215,7 @@ class Watchdog:
         self._thread.join()
 
     def end_all(self, message: str) -> NoReturn:
-        """End the processes of all ranks, after a message on stderr.
-
-        Parameters
-        ----------
-        message : str
-            Which rank is at fault.
-        """
+        """End the processes of all ranks, after a message on stderr: which one is at fault."""
         for stream in (sys.stdout, sys.stderr):
             with suppress(OSError, ValueError):    # nobody may read it any more
                 stream.flush()

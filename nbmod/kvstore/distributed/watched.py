@@ -15,12 +15,7 @@ __all__ = ["WatchedCommunicator"]
 class WatchedCommunicator:
     """A communicator whose exchanges a watchdog watches, under the name of the store's operation.
 
-    Parameters
-    ----------
-    communicator : Communicator
-        Performs them.
-    watchdog : Watchdog
-        Ends all ranks if one of them takes too long.
+    The watchdog ends all ranks if one of them takes too long.
     """
 
     operation = ""

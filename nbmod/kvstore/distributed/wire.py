@@ -26,18 +26,7 @@ _TYPE = re.compile(r"[<|][biuf]\d{1,2}")
 
 
 def encode(message: Mapping[str, object], arrays: Sequence[Array] = ()) -> bytes:
-    """Return a message and arrays as bytes.
-
-    Parameters
-    ----------
-    message : dict
-        Plain data of JSON.
-    arrays : sequence of ndarray
-        The arrays.
-
-    Returns
-    -------
-    bytes
+    """Return a message, plain data of JSON, and arrays as bytes.
 
     Examples
     --------
@@ -55,21 +44,7 @@ def encode(message: Mapping[str, object], arrays: Sequence[Array] = ()) -> bytes
 def decode(content: bytes) -> tuple[Message, list[Array]]:
     """Return the message and the arrays in the bytes that `encode` returned.
 
-    Parameters
-    ----------
-    content : bytes
-        The bytes.
-
-    Returns
-    -------
-    message : dict
-    arrays : list of ndarray
-        Read-only, in the memory of `content`.
-
-    Raises
-    ------
-    MXNetError
-        If these are no such bytes.
+    Arrays are read-only, in the memory of `content`.  MXNetError if these are no such bytes.
     """
     try:
         start = 4 + int.from_bytes(content[:4], "little")
