@@ -48,111 +48,49 @@ _LIB = _Library()
 
 
 def check_call(ret: int) -> None:
-    """Raise MXNetError if a function of a C library has failed.
-
-    Parameters
-    ----------
-    ret : int
-        What it returned; 0 is success.
-    """
+    """Raise MXNetError if a function of a C library has failed: if it returned anything but 0."""
     if ret != 0:
         raise MXNetError(f"a call of a C library failed with status {ret}")
 
 
 def py_str(x: bytes | str) -> str:
-    """Return text from a C string.
-
-    Parameters
-    ----------
-    x : bytes or str
-        UTF-8, or text, such as the names that monitors get.
-    """
+    """Return text from a C string of UTF-8; text, such as names for monitors, stays as it is."""
     return x if isinstance(x, str) else x.decode("utf-8")
 
 
 def c_str(string: str) -> ctypes.c_char_p:
-    """Return a C string.
-
-    Parameters
-    ----------
-    string : str
-        Text.
-    """
+    """Return a C string."""
     return ctypes.c_char_p(string.encode("utf-8"))
 
 
 def c_str_array(strings: Iterable[str]) -> Any:
-    """Return an array of C strings.
-
-    Parameters
-    ----------
-    strings : iterable of str
-        Texts.
-    """
+    """Return an array of C strings."""
     return c_array(ctypes.c_char_p, [text.encode("utf-8") for text in strings])
 
 
 def c_array(ctype: Any, values: Iterable[Any]) -> Any:
-    """Return a C array.
-
-    Parameters
-    ----------
-    ctype : type
-        Element type of `ctypes`.
-    values : iterable
-        Elements.
-    """
+    """Return a C array of an element type of `ctypes`."""
     elements = list(values)
     return (ctype * len(elements))(*elements)
 
 
 def c_array_buf(ctype: Any, buf: Any) -> Any:
-    """Return a C array over the memory of a buffer.
-
-    Parameters
-    ----------
-    ctype : type
-        Element type of `ctypes`.
-    buf : array.array
-        Buffer.
-    """
+    """Return a C array of an element type of `ctypes` over the memory of an `array.array`."""
     return (ctype * len(buf)).from_buffer(buf)
 
 
 def c_handle_array(objs: Iterable[Any]) -> Any:
-    """Refuse to return the C handles of arrays or symbols, which have none.
-
-    Parameters
-    ----------
-    objs : iterable
-        Objects.
-    """
+    """Refuse to return the C handles of arrays or symbols, which have none."""
     raise MXNetError("c_handle_array: arrays and symbols of nbmod have no C handles")
 
 
 def ctypes2buffer(cptr: Any, length: int) -> bytearray:
-    """Return a copy of memory.
-
-    Parameters
-    ----------
-    cptr : ctypes.POINTER(ctypes.c_char)
-        Its beginning.
-    length : int
-        Bytes.
-    """
+    """Return a copy of memory, from a pointer to `ctypes.c_char` and a number of bytes."""
     return bytearray(ctypes.string_at(cptr, length))
 
 
 def ctypes2numpy_shared(cptr: Any, shape: tuple[int, ...]) -> np.ndarray:
-    """Return memory as a NumPy array that shares it.
-
-    Parameters
-    ----------
-    cptr : ctypes.POINTER(ctypes.c_float)
-        Its beginning.
-    shape : tuple of int
-        Shape.
-    """
+    """Return the memory at a pointer to `ctypes.c_float` as a NumPy array that shares it."""
     return np.ctypeslib.as_array(cptr, shape)
 
 
@@ -172,12 +110,7 @@ def build_param_doc(arg_names: Iterable[str], arg_types: Iterable[str], arg_desc
                     remove_dup: bool = True) -> str:
     """Return the section on parameters of a function's documentation.
 
-    Parameters
-    ----------
-    arg_names, arg_types, arg_descs : iterable of str
-        Name, type and description of each parameter; `num_args` is left out.
-    remove_dup : bool, default True
-        Leave out names that were there before.
+    `num_args` is left out; `remove_dup` leaves out names that were there before.
 
     Examples
     --------

@@ -403,17 +403,10 @@ def _sync(folders: Iterable[str]) -> None:
 # ----------------------------------------------------------------- what killed processes have left
 
 def finish_sets(folder: Path) -> None:
-    """Do the renames that killed processes have left, so that all files are of one set.
+    """Do the renames that killed processes have left, so that all files of a folder are of one set.
 
-    Parameters
-    ----------
-    folder : path-like
-        Where files are about to be read; empty for the current one.
-
-    Warns
-    -----
-    UserWarning
-        If the file system refuses: files of the folder may then be of two sets.
+    An empty name is the current folder.  A UserWarning says if the file system refuses: files of
+    the folder may then be of two sets.
     """
     folder = os.path.realpath(os.fspath(folder) or ".")
     for journal in _left(folder, "set"):

@@ -85,10 +85,7 @@ def real_name(path: str) -> str:
 class AliasFinder(MetaPathFinder, Loader):
     """Finds a module under another name: importing it imports the module of its real name.
 
-    Parameters
-    ----------
-    top : str
-        The first part of the names that it answers for.
+    It answers for names whose first part is `top`.
     """
 
     def __init__(self, top: str):

@@ -67,12 +67,7 @@ class ModelMembers(NamedTuple):
 class ModelArchive:
     """An archive with a model.
 
-    Parameters
-    ----------
-    path : str
-        Name of the archive.
-    prefix : str, default ''
-        Prefix of the network in it, or the folder; needed if there are several.
+    `prefix` is that of the network in it, or the folder; needed if there are several.
     """
 
     def __init__(self, path: str, prefix: str = ""):

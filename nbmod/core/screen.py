@@ -48,17 +48,9 @@ def _is_child() -> bool:
 
 
 class LiveLine:
-    """A line of a terminal that is overwritten in place.
+    """A line of a terminal, by default standard error, that is overwritten in place.
 
-    Parameters
-    ----------
-    stream : text stream, optional
-        The terminal; standard error by default.
-
-    Attributes
-    ----------
-    interruptions : int
-        How often something else has been written to the terminal since the line was opened.
+    `interruptions` counts how often something else has been written there since it was opened.
     """
 
     def __init__(self, stream: TextIO | None = None):

@@ -28,18 +28,9 @@ LARGEST = 12_000
 class NetworkDrawing:
     """A drawing of a network, with the methods of a ``graphviz.Digraph`` that show or write it.
 
-    Notebooks display it. No method needs Graphviz.
-
-    Parameters
-    ----------
-    draw : callable
-        Returns the picture; called when it is needed first.
-    source : str
-        The graph in Graphviz's language.
-    title : str
-        Title of the picture, and stem of its file name.
-    format : str
-        File format of `render`: svg, dot, or one of matplotlib's.
+    Notebooks display it. No method needs Graphviz.  `draw` is called when the picture is needed
+    first; `source` is the graph in Graphviz's language, `title` also the stem of its file name,
+    `format` that of `render`: svg, dot, or one of matplotlib's.
     """
 
     def __init__(self, draw: Callable[[], Picture], source: str, title: str, format: str):
@@ -103,53 +94,21 @@ class NetworkDrawing:
 
     def view(self, filename: str | os.PathLike[str] | None = None,
              directory: str | os.PathLike[str] | None = None, cleanup: bool = False) -> str:
-        """Write the drawing to a file and open it with the viewer of the system.
-
-        Parameters
-        ----------
-        filename, directory, cleanup
-            As for `render`.
-
-        Returns
-        -------
-        str
-            Name of the file.
-        """
+        """Write the drawing to a file as `render` does, and open it with the system's viewer."""
         return self.render(filename, directory, view=True, cleanup=cleanup)
 
     def save(self, filename: str | os.PathLike[str] | None = None,
              directory: str | os.PathLike[str] | None = None) -> str:
-        """Write the graph in Graphviz's language to a file.
+        """Write the graph in Graphviz's language to a file, and return its name.
 
-        Parameters
-        ----------
-        filename : str or path, optional
-            Name of the file; without it, the title and ``.gv``.
-        directory : str or path, optional
-            Folder of the file.
-
-        Returns
-        -------
-        str
-            Name of the file.
+        Without `filename` that is the title and ``.gv``; `directory` is its folder.
         """
         path = self._path(filename, directory, "")
         _write(path, self.source)
         return path
 
     def pipe(self, format: str | None = None) -> bytes:
-        """Return what `render` writes.
-
-        Parameters
-        ----------
-        format : str, optional
-            As for `render`.
-
-        Returns
-        -------
-        bytes
-            The content of the file.
-        """
+        """Return the bytes that `render` writes."""
         with tempfile.TemporaryDirectory() as folder:
             return Path(self.render("net", folder, format=format)).read_bytes()
 

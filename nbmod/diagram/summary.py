@@ -59,12 +59,9 @@ class LayerSummary:
 
 @dataclass(frozen=True)
 class Summary:
-    """The layers of a network; ``str`` is a table of 80 columns.
+    """The layers of a network in topological order, after the first variable.
 
-    Parameters
-    ----------
-    layers : tuple of LayerSummary
-        The layers in topological order, after the first variable.
+    ``str`` is a table of 80 columns.
     """
 
     layers: tuple[LayerSummary, ...]
@@ -118,15 +115,10 @@ class Summary:
 
     def table(self, line_length: int = 120, positions: Sequence[float] = (.44, .64, .74, 1.)
               ) -> str:
-        """Return the layers as MXNet prints them.
+        """Return the layers as MXNet prints them, in a table of `line_length` characters.
 
-        Parameters
-        ----------
-        line_length : int, default 120
-            Width of the table in characters.
-        positions : list of float, default (.44, .64, .74, 1.)
-            Ends of the four columns: fractions of `line_length` if the last one is at most 1, else
-            characters. What is longer than its column is cut.
+        `positions` are the ends of the four columns: fractions of `line_length` if the last one is
+        at most 1, else characters. What is longer than its column is cut.
         """
         ends = [int(line_length * p) for p in positions] if positions[-1] <= 1 else list(positions)
         rule = "_" * line_length
@@ -142,19 +134,9 @@ class Summary:
 
 
 def summarize(symbol: Symbol, shape: Mapping[str, Sequence[int]] | None = None) -> Summary:
-    """Return the layers of a network.
+    """Return the layers of a network; `shape` has shapes of inputs by name.
 
-    Parameters
-    ----------
-    symbol : Symbol
-        The network.
-    shape : dict of str to tuple, optional
-        Shapes of inputs by name.
-
-    Raises
-    ------
-    ValueError
-        If not all shapes follow from those given.
+    ValueError if not all shapes follow from those.
     """
     graph = Graph(symbol.entries)
     shapes = None if shape is None else facts_of(symbol, "infer_shape", shape, "shape")

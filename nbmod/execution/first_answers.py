@@ -66,12 +66,7 @@ def has_numpy_forms(given: BindArguments, trains: bool = False) -> bool:
 class FirstAnswers:
     """A program that runs NumPy forms or the plan, until all its kernels are there.
 
-    Attributes
-    ----------
-    is_over : bool
-        Whether all later passes run kernels.
-    in_numpy : InterpretedProgram or None
-        What runs NumPy forms, once it has.
+    Once `is_over`, all later passes run kernels.  `in_numpy` runs NumPy forms, once it has.
     """
 
     def __init__(self, planned: PlannedProgram):

@@ -69,17 +69,7 @@ def warn_of_other_optimizer(logger: Logger, modules: Sequence[ModuleInterface],
 
 
 def warn_of_unknown_parameters(logger: Logger, symbol: Symbol | None, *given: Params) -> None:
-    """Warn of given parameters that the network does not have.
-
-    Parameters
-    ----------
-    logger : logging.Logger
-        Where the warning is logged.
-    symbol : Symbol or None
-        The network; without one nothing is examined.
-    *given : dict of str to NDArray or None
-        Parameters and auxiliary states by name.
-    """
+    """Warn of given parameters that the network, if there is one, does not have."""
     if symbol is None:
         return
     known = {*symbol.list_arguments(), *symbol.list_auxiliary_states()}
@@ -92,12 +82,7 @@ def warn_of_unknown_parameters(logger: Logger, symbol: Symbol | None, *given: Pa
 def warn_after_epoch(param: BatchEndParam, executors: Sequence[Executor]) -> None:
     """Warn of a metric that is not finite, and of mistakes that the first epoch reveals.
 
-    Parameters
-    ----------
-    param : BatchEndParam
-        The last batch of the epoch, with the variables of the loop.
-    executors : list of Executor
-        Executors that ran it.
+    `param` is of its last batch, with the variables of the loop; `executors` ran it.
     """
     warn_not_finite(param, param.locals["eval_name_vals"])
     warnings = param.locals["warnings"]

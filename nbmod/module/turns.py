@@ -38,13 +38,7 @@ _thread = _Thread()
 
 
 class Turns:
-    """The turns of the threads that use modules of one memory.
-
-    Attributes
-    ----------
-    lock : RLock
-        Held for a turn.
-    """
+    """The turns of the threads that use modules of one memory; `lock` is held for a turn."""
 
     def __init__(self) -> None:
         self.lock = fresh(threading.RLock())

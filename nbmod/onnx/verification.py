@@ -51,15 +51,7 @@ LARGE = 100.0
 
 
 class VerificationError(MXNetError):
-    """The file does not compute what the symbol does.
-
-    Attributes
-    ----------
-    report : VerificationReport or None
-        What was compared.
-    tensor : str or None
-        The first tensor that differs.
-    """
+    """The file does not compute what the symbol does; `tensor` is the first one that differs."""
 
     def __init__(self, message: str, report: VerificationReport | None = None,
                  tensor: str | None = None):

@@ -41,18 +41,7 @@ _REQUIRED: dict[type[LRScheduler], dict[str, object]] = {
 
 
 def new_instance(klass: type[Optimizer | LRScheduler]) -> Optimizer | LRScheduler:
-    """An instance of nbmod's class, or of that which a user's class is derived from.
-
-    Parameters
-    ----------
-    klass : type
-        A class of optimizers or schedulers.
-
-    Returns
-    -------
-    Optimizer or LRScheduler
-        A new instance with default values.
-    """
+    """An instance with default values, of nbmod's class that a user's may be derived from."""
     base = next(base for base in klass.__mro__ if base.__module__.startswith("nbmod."))
     if issubclass(base, LRScheduler):
         return base(**_REQUIRED.get(base, {}))  # type: ignore[arg-type]  # by name
@@ -65,15 +54,8 @@ def new_instance(klass: type[Optimizer | LRScheduler]) -> Optimizer | LRSchedule
 def check_fields(found: Optimizer | LRScheduler) -> None:
     """Compare the attributes of an optimizer or a scheduler with those of a new instance.
 
-    Parameters
-    ----------
-    found : Optimizer or LRScheduler
-        What was read.
-
-    Raises
-    ------
-    TypeError
-        If an attribute cannot be one of the class; names it, what was expected and what was found.
+    TypeError if an attribute cannot be one of the class; names it, what was expected and what is
+    there.
     """
     expected = vars(new_instance(type(found)))
     role = "optimizer" if isinstance(found, Optimizer) else "scheduler"
@@ -87,21 +69,10 @@ def check_fields(found: Optimizer | LRScheduler) -> None:
 
 
 def check_names(klass: type[Optimizer | LRScheduler], given: Mapping[str, object]) -> None:
-    """Compare the names of attributes with those of a new instance.
+    """Compare the names of attributes that were read with those of a new instance.
 
-    Files of older versions may lack some.
-
-    Parameters
-    ----------
-    klass : type
-        A class of optimizers or schedulers.
-    given : dict of str to object
-        Attributes that were read.
-
-    Raises
-    ------
-    TypeError
-        If a name is damaged: not one of the class, and similar to one that is missing.
+    Files of older versions may lack some.  TypeError if a name is damaged: not one of the class,
+    and similar to one that is missing.
     """
     expected = vars(new_instance(klass))
     missing = [name for name in expected if name not in given]
@@ -114,12 +85,7 @@ def check_names(klass: type[Optimizer | LRScheduler], given: Mapping[str, object
 def why_no_update(optimizer: Optimizer, error: Exception) -> MXNetError | None:
     """A better error than that of an update if the values of nbmod's optimizer are its cause.
 
-    Parameters
-    ----------
-    optimizer : Optimizer
-        The optimizer, maybe a user's, whose errors are as they are.
-    error : Exception
-        What its update raised.
+    Errors of users' optimizers stay as they are.
     """
     ours = all(type(part).__module__.startswith("nbmod.")
                for part in (optimizer, optimizer.lr_scheduler or optimizer))
@@ -195,22 +161,11 @@ def _is_sum(value: object) -> bool:
 # ---------------------------------------------------------------------------------------- states
 
 def check_states(optimizer: Optimizer, states: Mapping[Index, State]) -> None:
-    """Compare the states of parameters with those that an optimizer creates.
+    """Compare the states of parameters, by index, with those that their optimizer creates.
 
-    Those of users' optimizers can be anything, and are not looked at.
-
-    Parameters
-    ----------
-    optimizer : Optimizer
-        The optimizer that will update them.
-    states : dict
-        States by the index of the parameter.
-
-    Raises
-    ------
-    MXNetError
-        If a state has other parts, or the next update cannot be computed; names the index, what was
-        expected and what was found.
+    Those of users' optimizers can be anything, and are not looked at.  MXNetError if a state has
+    other parts, or the next update cannot be computed; names the index, what was expected and what
+    is there.
     """
     if not type(optimizer).__module__.startswith("nbmod."):
         return

@@ -86,14 +86,8 @@ class ExportLimits(Protocol):
 class GraphBuilder:
     """A graph, or the body of a loop or branch, whose constants are those of the `root`.
 
-    Parameters
-    ----------
-    opset : int
-        Version of the operators.
-    root : GraphBuilder, optional
-        The graph that the body is in.
-    limits : ExportLimits, optional
-        Limits for a graph that is not trusted; bodies have those of the root.
+    `opset` is the version of the operators.  `limits` are for a graph that is not trusted; bodies
+    have those of the root.
     """
 
     opset: int

@@ -27,10 +27,7 @@ class DamagedModel(ArgumentError):
 class ShapeNeeded(MXNetError):
     """A model that cannot be imported without the shape or the values of an input.
 
-    Attributes
-    ----------
-    inputs : list of str
-        Inputs whose values are needed (the argument `constants`).
+    `inputs` are those whose values are needed (the argument `constants`).
     """
 
     def __init__(self, message: str, inputs: Sequence[str] = ()):
@@ -66,13 +63,7 @@ class UnsupportedNode(NamedTuple):
 
 
 class UnsupportedModel(MXNetError):
-    """A model with nodes that nbmod has no equivalent for.
-
-    Attributes
-    ----------
-    nodes : list of UnsupportedNode
-        All of them.
-    """
+    """A model with nodes that nbmod has no equivalent for: all of them are in `nodes`."""
 
     def __init__(self, nodes: Sequence[UnsupportedNode]):
         shown = "\n".join(f"  {node}" for node in nodes[:SHOWN])

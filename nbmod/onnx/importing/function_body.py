@@ -29,12 +29,8 @@ on nodes of some other operators, so that only these are asked for, and only for
 class FunctionGraph(NamedTuple):
     """The body of a function for one node.
 
-    Attributes
-    ----------
-    graph : onnx.GraphProto
-        The body, with the attributes of the node, and those outputs that the node has.
-    opsets : dict of str to int
-        Opsets that its nodes have.
+    `graph` has the attributes of the node, and those outputs that the node has; `opsets` are those
+    of its nodes.
     """
 
     graph: GraphProto

@@ -74,21 +74,8 @@ class _Scope:
 class GraphImport:
     """The import of one model.
 
-    Parameters
-    ----------
-    model : onnx.ModelProto
-        The model.
-    reader : TensorReader
-        Reads its tensors.
-    shapes : mapping of str to tuple of int
-        Shapes of inputs that replace those of the file.
-    constants : mapping of str to numpy.ndarray
-        Values of inputs that become constants.
-
-    Attributes
-    ----------
-    arguments, states : dict of str to numpy.ndarray
-        Parameters and auxiliary states.
+    `shapes` of inputs replace those of the file; inputs with values in `constants` become
+    constants. Parameters are collected in `arguments`, auxiliary states in `states`.
     """
 
     def __init__(self, model: ModelProto, reader: TensorReader, shapes: Mapping[str, Shape],

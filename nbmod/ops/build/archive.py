@@ -42,15 +42,8 @@ EXPECTED = "an archive of `nbmod warmup --export`"
 def export(path: str) -> int:
     """Write all kernels of the compile cache to an archive; returns their number.
 
-    Parameters
-    ----------
-    path : str
-        The archive, which is replaced when it is complete; a suffix `.gz` or `.xz` compresses it.
-
-    Raises
-    ------
-    MXNetError
-        If it cannot be written.
+    The archive is replaced when it is complete; a suffix `.gz` or `.xz` compresses it.  MXNetError
+    if it cannot be written.
     """
     suffix = Path(path).suffix.lstrip(".")
     files = sorted(cache_folder().glob(f"*{SUFFIX}"))
@@ -65,20 +58,11 @@ def export(path: str) -> int:
 
 
 def install(path: str) -> int:
-    """Add the kernels of an archive to the compile cache; returns their number.
+    """Add the kernels of an archive of `export` to the compile cache; returns their number.
 
     Compiled kernels are code that this process will run: install only what you have made.
-
-    Parameters
-    ----------
-    path : str
-        An archive of `export`.
-
-    Raises
-    ------
-    MXNetError
-        If the file is no such archive or is damaged, or if its kernels were compiled by other
-        versions, for other instruction sets or with other settings.  Nothing is installed then.
+    MXNetError if the file is no such archive or is damaged, or if its kernels were compiled by
+    other versions, for other instruction sets or with other settings.  Nothing is installed then.
     """
     with refusing(path, EXPECTED):
         content = read_decompressed(path, EXPECTED, most_unpacked(path))

@@ -45,13 +45,7 @@ LEVELS = {
 
 
 def chosen() -> str:
-    """The level of NBMOD_CPU_LEVEL; "" for the host.
-
-    Raises
-    ------
-    ArgumentError
-        If there is no such level.
-    """
+    """The level of NBMOD_CPU_LEVEL, ArgumentError if there is none such; "" for the host."""
     name = CONFIG.cpu_level
     if name and name not in LEVELS:
         raise ArgumentError(f"NBMOD_CPU_LEVEL is {name!r}, expected one of {', '.join(LEVELS)}, or "

@@ -60,10 +60,8 @@ def locate_by(locate: Callable[[], Place | None]) -> None:
 class CompileListener:
     """A listener to numba's compilation events.
 
-    Parameters
-    ----------
-    explains : bool
-        Print a message, where there is no terminal, once compilation has taken LONG.
+    With `explains` it prints a message, where there is no terminal, after LONG seconds of
+    compilation.
     """
 
     def __init__(self, explains: bool) -> None:

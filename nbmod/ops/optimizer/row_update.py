@@ -55,12 +55,8 @@ def is_of_rows(op: Update, ins: Sequence[Rows]) -> bool:
 def update_rows(op: Update, ins: Sequence[Rows]) -> None:
     """Update rows of a weight and its states in place, if `is_of_rows`.
 
-    Parameters
-    ----------
-    op
-        The update op.
-    ins
-        The rows of its inputs, as many of each: those of the weight first, then the gradient's.
+    `ins` has the rows of the op's inputs, as many of each: the weight's first, then the
+    gradient's.
     """
     program, parallel = op.program(), ins[1].data.size >= PARALLEL_FROM
     ahead = ROWS_AHEAD if ins[1].data[0].nbytes >= ALIGNMENT else 0

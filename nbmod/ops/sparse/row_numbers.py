@@ -122,23 +122,13 @@ def _look_up(ids, held, used, ranks, rows, which, counts):
 def distinct_rows(ids: np.ndarray, size: int) -> np.ndarray:
     """The distinct ones of `ids`, which are from 0 to `size` - 1, in ascending order.
 
-    Raises
-    ------
-    MXNetError
-        If an index is beyond.
+    MXNetError if an index is beyond.
     """
     return _distinct(ids, size, np.empty(0, np.int64))
 
 
 def distinct(ids: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """The distinct ones of `ids`, which are from 0 to `size` - 1, in ascending order; and for each
-    of `ids` its position among them.
-
-    Raises
-    ------
-    MXNetError
-        If an index is beyond.
-    """
+    """The distinct ones of `ids`, as `distinct_rows`, and the position of each of `ids` in them."""
     which = np.empty(len(ids), np.int64)
     return _distinct(ids, size, which), which
 
