@@ -83,10 +83,10 @@ def _nms(op: BoxNMS, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     sorting, order = sort_rows(_key_function(op, real), x, (images, rows), (rows, width),
                                scratch[6:])
     boxes = Boxes(x, op.coord_start, -1 if op.force_suppress else op.id_index, before)
-    finding, kept = suppress(boxes, order, Rule(size, as_float32(op.overlap_thresh)), scratch)
+    finding, nms = suppress(boxes, order, Rule(size, as_float32(op.overlap_thresh)), scratch)
     return sorting + finding + each(
-        _take_kernel(real, before, after), images * rows, x, order.where, kept.positions,
-        kept.counts, where, y, rows, width, size, op.coord_start)
+        _take_kernel(real, before, after), images * rows, x, order.where, nms.positions,
+        nms.counts, where, y, rows, width, size, op.coord_start)
 
 
 def _nms_scratch(op: BoxNMS, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
@@ -147,17 +147,17 @@ def _encode_kernel(real: type[np.floating]) -> CudaKernel:
     half = real(0.5)
 
     @grid_stride(exact=True)
-    def encode(i, samples, matches, anchors, refs, means, stds, targets, masks, rows, found):
+    def encode(i, samples, matches, anchors, refs, means, stds, targets, masks, rows, ref_count):
         row, axis = i // 2, i % 2
         at, match = row * 4 + axis, real(matches[row])
         middle, growth, mask = real(0), real(0), real(0)
-        if real(samples[row]) > half and match >= real(0) and match < real(found):
-            ref = (row // rows * found + np.int32(match)) * 4 + axis
+        if real(samples[row]) > half and match >= real(0) and match < real(ref_count):
+            ref = (row // rows * ref_count + np.int32(match)) * 4 + axis
             first, start = real(anchors[at]), real(refs[ref])
-            size, wanted = real(anchors[at + 2]) - first, real(refs[ref + 2]) - start
-            shift = (start + wanted * half - first - size * half) / size
+            size, ref_size = real(anchors[at + 2]) - first, real(refs[ref + 2]) - start
+            shift = (start + ref_size * half - first - size * half) / size
             middle = (shift - real(means[axis])) / real(stds[axis])
-            growth = (log(wanted / size) - real(means[axis + 2])) / real(stds[axis + 2])
+            growth = (log(ref_size / size) - real(means[axis + 2])) / real(stds[axis + 2])
             mask = real(1)
         targets[at], targets[at + 2] = middle, growth
         masks[at], masks[at + 2] = mask, mask
@@ -165,8 +165,8 @@ def _encode_kernel(real: type[np.floating]) -> CudaKernel:
 
 
 def _encode(op: BoxEncode, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
-    found, refs = or_scratch(outs, call.scratch), ins[3]
-    return each(_encode_kernel(real_of(refs.dtype)), ins[0].size * 2, *ins, *found,
+    outputs, refs = or_scratch(outs, call.scratch), ins[3]
+    return each(_encode_kernel(real_of(refs.dtype)), ins[0].size * 2, *ins, *outputs,
                 ins[0].shape[1], refs.shape[1])
 
 
@@ -195,8 +195,8 @@ def _decode(op: BoxDecode, ins: Arrays, outs: Arrays, call: Call) -> list[Launch
     (x, anchors), y = ins, outs[0]
     real = real_of(y.dtype)
     params = [real(as_float32(n)) for n in (op.std0, op.std1, op.std2, op.std3, op.clip)]
-    made = _decode_kernel(real, op.format == "corner", bool(params[-1] > 0))
-    return each(made, x.size // 2, x, anchors, y, *params, x.shape[1])
+    kernel = _decode_kernel(real, op.format == "corner", bool(params[-1] > 0))
+    return each(kernel, x.size // 2, x, anchors, y, *params, x.shape[1])
 
 
 implements(BoxEncode, "cuda", _encode, scratch=lambda op, ins, outs: outs)
@@ -253,14 +253,14 @@ def _match_kernel(real: type[np.floating]) -> CudaKernel:
 
 def _match(op: BipartiteMatching, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     x = ins[0]
-    found, scratch = or_scratch(outs, call.scratch), call.scratch[2:]
+    matches, scratch = or_scratch(outs, call.scratch), call.scratch[2:]
     (height, width), real = x.shape[-2:], real_of(x.dtype)
     images, limit = prod(x.shape[:-2]), real(as_float32(op.threshold))
     sorting, (keys, where) = sort_rows(_score_function(real, not op.is_ascend), x,
                                        (images, height * width), (height * width, 0), scratch)
     most = min(height, width)
-    return [*sorting, *fill(found[0], -1), *fill(found[1], -1), *each_block(
-        _match_kernel(real), images, keys, where, *found, height, width,
+    return [*sorting, *fill(matches[0], -1), *fill(matches[1], -1), *each_block(
+        _match_kernel(real), images, keys, where, *matches, height, width,
         limit if op.is_ascend else -limit, min(most, op.topk + 1) if op.topk > 0 else most)]
 
 

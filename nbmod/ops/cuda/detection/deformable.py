@@ -158,8 +158,8 @@ class Tensors(NamedTuple):
 
     @classmethod
     def of(cls, names: tuple[str, ...], tensors: Outputs | Sequence[Spec]) -> Tensors:
-        found = dict(zip(names, tensors, strict=True))
-        return cls(**{name: found.get(name) for name in cls._fields})
+        by_name = dict(zip(names, tensors, strict=True))
+        return cls(**{name: by_name.get(name) for name in cls._fields})
 
     def some(self, first: int, count: int) -> Tensors:
         """The tensors of some images."""
@@ -227,39 +227,39 @@ def _gathered(case: DeformableSpec, images: int) -> list[Spec]:
     return gather_scratch(images * case.deformed, case.points, case.plane)
 
 
-def _give(case: DeformableSpec, at: Tensors, given: Tensors, columns: Array, scratch: Arrays
+def _give(case: DeformableSpec, at: Tensors, grads: Tensors, columns: Array, scratch: Arrays
           ) -> list[Launch]:
     """Gradients of images and their points, from that of the columns."""
     launches, groups = [], len(at.data) * case.deformed
-    moved, shaded = given.offset is not None, given.mask is not None
+    moved, shaded = grads.offset is not None, grads.mask is not None
     if moved or shaded:
         launches += each(_points_kernel(case, moved, shaded), groups * case.points, columns,
-                         at.data, at.offset, at.shades, given.offset if moved else columns,
-                         given.mask if shaded else columns)
-    if given.data is not None:
+                         at.data, at.offset, at.shades, grads.offset if moved else columns,
+                         grads.mask if shaded else columns)
+    if grads.data is not None:
         points = Points(_locate_function(case), at.offset, groups, case.points, case.plane)
-        launches += gather(points, _give_function(case), columns, at.shades, given.data, scratch)
+        launches += gather(points, _give_function(case), columns, at.shades, grads.data, scratch)
     return launches
 
 
 def _backward(op: DeformableConvolution, ins: Arrays, outs: Outputs, call: Call) -> list[Launch]:
     """The scratch for columns first holds their gradients, then the columns of the data."""
-    tensors, given = Tensors.of(op.needs[1:], ins[1:]), Tensors.of(op.list_inputs(), outs)
+    tensors, grads = Tensors.of(op.needs[1:], ins[1:]), Tensors.of(op.list_inputs(), outs)
     case, (product, twin) = DeformableSpec.of(op, tensors.data), _product_back(op)
     held = 1 + len(_gathered(case, 1))
     columns, scratch, work = call.scratch[0], call.scratch[1:held], call.scratch[held:]
     launches = []
     for part in _parts(case, len(tensors.data)):
-        here, at, wanted = _some(columns, 0, part[1]), tensors.some(*part), given.some(*part)
+        here, at, part_grads = _some(columns, 0, part[1]), tensors.some(*part), grads.some(*part)
         multiply = partial(twin.prepare, product, [_some(ins[0], *part), here, at.weight],
                            call=Call(scratch=work, add=(False, part[0] > 0, part[0] > 0)))
-        if any(array is not None for array in wanted[:3]):
+        if any(array is not None for array in part_grads[:3]):
             launches += multiply([here, None, None])
-            launches += _give(case, at, wanted, here, scratch)
-        if wanted.weight is not None:
+            launches += _give(case, at, part_grads, here, scratch)
+        if part_grads.weight is not None:
             launches += _take(case, at, here)
-        if wanted.weight is not None or wanted.bias is not None:
-            launches += multiply([None, wanted.weight, wanted.bias])
+        if part_grads.weight is not None or part_grads.bias is not None:
+            launches += multiply([None, part_grads.weight, part_grads.bias])
     return launches
 
 

@@ -130,8 +130,8 @@ def _pool_kernel(spec: DeformablePsroiSpec) -> CudaKernel:
         r, total = i // (rows * columns * channels), real(0)
         at = ((r * classes + c * classes // channels) * rows * columns
               + i % (rows * columns)) * BIN
-        found = bin_info[at + 2]
-        if found > real(0):
+        count = bin_info[at + 2]
+        if count > real(0):
             image = np.int32(regions[r * REGION])
             first = (image * planes + channel_of(c, a, b)) * height * width
             for k in range(points * points):
@@ -139,7 +139,7 @@ def _pool_kernel(spec: DeformablePsroiSpec) -> CudaKernel:
                 u = bin_info[at + 1] + real(k % points) * regions[r * REGION + 2]
                 if near(v, height) and near(u, width):
                     total += between(x, first, v, u)
-            total /= found
+            total /= count
         y[i] = total
     return psroi_mean
 
@@ -178,12 +178,12 @@ def _data_gradient_kernel(spec: DeformablePsroiSpec) -> CudaKernel:
                 for a in range(_first(down, bins, group), _first(down + 1, bins, group)):
                     for b in range(_first(across, bins, group), _first(across + 1, bins, group)):
                         at = ((label + a) * bins + b) * BIN
-                        found, share = bin_info[at + 2], real(0)
-                        if found > real(0):
+                        count, share = bin_info[at + 2], real(0)
+                        if count > real(0):
                             share = line(bin_info[at], regions[r * REGION + 1], v, height)
                         if share != real(0):
                             share *= line(bin_info[at + 1], regions[r * REGION + 2], u, width)
-                            total += share / found * real(
+                            total += share / count * real(
                                 gy[((r * channels + c) * bins + a) * bins + b])
         gx[i] = total
     return psroi_back
@@ -228,8 +228,8 @@ def _term_function(spec: DeformablePsroiSpec) -> Callable:
                 and b < _first(column + 1, bins, part)):
             return sum_x, sum_y
         here = (((r * classes + label) * bins + a) * bins + b) * BIN
-        found = bin_info[here + 2]
-        if found > real(0):
+        count = bin_info[here + 2]
+        if count > real(0):
             image = np.int32(regions[r * REGION])
             first = (image * planes + channel_of(c, a, b)) * height * width
             for k in range(points * points):
@@ -239,7 +239,7 @@ def _term_function(spec: DeformablePsroiSpec) -> Callable:
                     by_x, by_y = slopes(x, first, v, u)
                     sum_x += by_x
                     sum_y += by_y
-            share = real(gy[((r * channels + c) * bins + a) * bins + b]) / found
+            share = real(gy[((r * channels + c) * bins + a) * bins + b]) / count
             sum_x, sum_y = sum_x * share, sum_y * share
         return sum_x, sum_y
     return terms

@@ -51,8 +51,8 @@ def _prior_kernel(across: tuple[Any, ...], down: tuple[Any, ...], clip: bool) ->
 def _prior(op: MultiBoxPrior, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     height, width = ins[0].shape[2:]
     steps, across, down = op.extents(height, width)
-    made = _prior_kernel(tuple(across), tuple(down), op.clip)
-    return each(made, outs[0].size // 4, outs[0], width, *steps, *map(np.float32, op.offsets))
+    kernel = _prior_kernel(tuple(across), tuple(down), op.clip)
+    return each(kernel, outs[0].size // 4, outs[0], width, *steps, *map(np.float32, op.offsets))
 
 
 implements(MultiBoxPrior, "cuda", _prior)
@@ -64,10 +64,10 @@ implements(MultiBoxPrior, "cuda", _prior)
 @grid_stride
 def _count_valid(image, label, valid, boxes, width):
     """The number of labels of an image before the first of class -1."""
-    found = 0
-    while found < boxes and label[(image * boxes + found) * width] != -1:
-        found += 1
-    valid[image] = found
+    count = 0
+    while count < boxes and label[(image * boxes + count) * width] != -1:
+        count += 1
+    valid[image] = count
 
 
 @cache
@@ -93,24 +93,24 @@ def _best_anchor_kernel(real: type[np.floating]) -> CudaKernel:
     best, corners = _best_function(real), corners_function(real, False)
 
     @block_stride(exact=True)
-    def find_best_anchors(segment, anchors, label, valid, match, overlap, wanted, total, boxes,
+    def find_best_anchors(segment, anchors, label, valid, match, overlap, partner, total, boxes,
                           width):
         image = segment // boxes
         if segment % boxes < valid[image]:
             box = corners(label, segment * width + 1)
             most, which = best(anchors, box, match, image * total, total)
             if cuda.threadIdx.x == 0:
-                overlap[segment], wanted[segment] = most, which
+                overlap[segment], partner[segment] = most, which
     return find_best_anchors
 
 
 @device_function
-def _best_pair(overlap, wanted, first, last):
+def _best_pair(overlap, partner, first, last):
     """The label with the largest overlap, which is matched next."""
     top = first
     for g in range(first + 1, last):
         more = overlap[g] > overlap[top]
-        if more or (overlap[g] == overlap[top] and wanted[g] < wanted[top]):
+        if more or (overlap[g] == overlap[top] and partner[g] < partner[top]):
             top = g
     return top
 
@@ -122,25 +122,25 @@ def _bipartite_kernel(real: type[np.floating]) -> CudaKernel:
                             real(LEAST_OVERLAP))
 
     @block_stride(exact=True)
-    def match_bipartite(image, anchors, label, valid, match, overlap, wanted, total, boxes, width):
+    def match_bipartite(image, anchors, label, valid, match, overlap, partner, total, boxes, width):
         tid = cuda.threadIdx.x
         first, start, turns = image * boxes, image * total, valid[image]
         last = first + turns
         while turns > 0:
-            top = _best_pair(overlap, wanted, first, last)
-            taken = wanted[top]
+            top = _best_pair(overlap, partner, first, last)
+            anchor = partner[top]
             turns = turns - 1 if overlap[top] > least else -1
             cuda.syncthreads()
             if turns >= 0 and tid == 0:
-                match[start + taken] = top - first
+                match[start + anchor] = top - first
                 overlap[top] = real(-1)
             cuda.syncthreads()
             for g in range(first, last):
-                if turns > 0 and overlap[g] > real(0) and wanted[g] == taken:
+                if turns > 0 and overlap[g] > real(0) and partner[g] == anchor:
                     most, which = best(anchors, corners(label, g * width + 1), match, start,
                                        total)
                     if tid == 0:
-                        overlap[g], wanted[g] = most, which
+                        overlap[g], partner[g] = most, which
             cuda.syncthreads()
     return match_bipartite
 
@@ -172,15 +172,15 @@ def _threshold_kernel(real: type[np.floating], least: np.floating, largest: np.f
     def match_by_threshold(e, anchors, label, scores, valid, match, chance, total, boxes, width,
                            classes):
         image, i = e // total, e % total
-        anchor, most, which, found = corners(anchors, i * 4), real(-1), -1, match[e]
+        anchor, most, which, index = corners(anchors, i * 4), real(-1), -1, match[e]
         for g in range(valid[image]):
             share = iou(anchor, corners(label, (image * boxes + g) * width + 1), real(0))
             if share > most:
                 most, which = share, g
-        if found < 0 and least > real(0) and most > least:
-            found = which
-        match[e], chance[e] = found, real(np.nan)
-        if found < 0 and most < largest and valid[image] > 0:
+        if index < 0 and least > real(0) and most > least:
+            index = which
+        match[e], chance[e] = index, real(np.nan)
+        if index < 0 and most < largest and valid[image] > 0:
             chance[e] = background(scores, image * classes * total + i, classes, total)
     return match_by_threshold
 
@@ -205,11 +205,11 @@ def _target_kernel(real: type[np.floating], variances: tuple[Any, ...], ignored:
     @grid_stride(exact=True)
     def write_targets(e, anchors, label, valid, match, location, mask, classes, total, boxes,
                       width):
-        image, to, found = e // total, e * 4, match[e]
+        image, to, index = e // total, e * 4, match[e]
         dx, dy, dw, dh, here = real(0), real(0), real(0), real(0), real(0)
         kind = rest if valid[image] > 0 else ignored
-        if found >= 0:
-            at = (image * boxes + found) * width
+        if index >= 0:
+            at = (image * boxes + index) * width
             left, top, right, bottom = corners(label, at + 1)
             a, b, c, d = corners(anchors, e % total * 4)
             dx, dy = shift(left, right, a, c, v0), shift(top, bottom, b, d, v1)
@@ -242,9 +242,9 @@ def _negative_kernel(real: type[np.floating]) -> CudaKernel:
 
 def _matching(anchors: Array, label: Array, state: Arrays) -> list[Launch]:
     """Launches that match labels with anchors."""
-    valid, match, _, overlap, wanted = state
+    valid, match, _, overlap, partner = state
     (images, boxes, width), total, real = label.shape, anchors.shape[1], real_of(anchors.dtype)
-    args = (anchors, label, valid, match, overlap, wanted, total, boxes, width)
+    args = (anchors, label, valid, match, overlap, partner, total, boxes, width)
     return [*fill(match, -1), *each(_count_valid, images, label, valid, boxes, width),
             *each_block(_best_anchor_kernel(real), images * boxes, *args),
             *each_block(_bipartite_kernel(real), images, *args)]
@@ -252,7 +252,7 @@ def _matching(anchors: Array, label: Array, state: Arrays) -> list[Launch]:
 
 def _target(op: MultiBoxTarget, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     anchors, label, scores = ins
-    found = or_scratch(outs, call.scratch)
+    targets = or_scratch(outs, call.scratch)
     (images, boxes, width), total, real = label.shape, anchors.shape[1], real_of(anchors.dtype)
     valid, match, chance, *_ = state = call.scratch[3:8]
     ratio, mines = as_float32(op.negative_mining_ratio), op.negative_mining_ratio > 0
@@ -263,14 +263,14 @@ def _target(op: MultiBoxTarget, ins: Arrays, outs: Arrays, call: Call) -> list[L
     launches = [*_matching(anchors, label, state), *each(
         _threshold_kernel(real, least, largest), images * total, anchors, label, scores, valid,
         match, chance, total, boxes, width, scores.shape[1])]
-    launches += each(write, images * total, anchors, label, valid, match, *found, total, boxes,
+    launches += each(write, images * total, anchors, label, valid, match, *targets, total, boxes,
                      width)
     if mines:
         positive, *scratch = call.scratch[8:]
         sorting, order = sort_rows(ascending, chance, (images, total), (total, 0), scratch)
         launches += [*each_block(_matched_kernel(total), images, match, positive, total, False),
                      *sorting, *each(_negative_kernel(real), images * total, *order, positive,
-                                     found[2], ratio, total)]
+                                     targets[2], ratio, total)]
     return launches
 
 
@@ -295,14 +295,14 @@ def _classify_kernel(real: type[np.floating]) -> CudaKernel:
     @grid_stride
     def classify(e, chances, which, enough, threshold, classes, total):
         at = e // total * classes * total + e % total
-        most, found = real(-1), -1
+        most, kind = real(-1), -1
         for c in range(1, classes):
             value = real(chances[at + c * total])
             if value > most:
-                most, found = value, c - 1
-        found = found if most >= threshold else -1
-        which[e] = found
-        enough[e] = 1 if found >= 0 else 0
+                most, kind = value, c - 1
+        kind = kind if most >= threshold else -1
+        which[e] = kind
+        enough[e] = 1 if kind >= 0 else 0
     return classify
 
 
@@ -332,18 +332,18 @@ def _row_kernel(real: type[np.floating], variances: tuple[Any, ...], clip: bool)
 
     @grid_stride(exact=True)
     def write_rows(e, chances, offsets, anchors, which, positions, rows, score, classes, total):
-        image, i, found = e // total, e % total, which[e]
+        image, i, kind = e // total, e % total, which[e]
         if i >= positions[image * total + total - 1]:
             score[e] = real(np.nan)
             for c in range(COLUMNS):
                 rows[e * COLUMNS + c] = real(-1)
-        if found >= 0:
+        if kind >= 0:
             slot = image * total + positions[e] - 1
             to = slot * COLUMNS
             left, top, right, bottom = corners(anchors, i * 4)
             dx, dy, dw, dh = corners(offsets, e * 4)
-            rows[to], score[slot] = real(found), real(
-                chances[(image * classes + found + 1) * total + i])
+            rows[to], score[slot] = real(kind), real(
+                chances[(image * classes + kind + 1) * total + i])
             rows[to + 1] = score[slot]
             rows[to + 2], rows[to + 4] = moved(left, right, dx * v0, dw * v2)
             rows[to + 3], rows[to + 5] = moved(top, bottom, dy * v1, dh * v3)
@@ -389,10 +389,10 @@ def _detect(op: MultiBoxDetection, ins: Arrays, outs: Arrays, call: Call) -> lis
         return launches
     sorting, order = sort_rows(descending, score, (images, total), (total, 0), scratch[6:])
     rule = Rule(size, op.least_overlap(real))
-    finding, kept = suppress(Boxes(rows, 2, -1 if op.force_suppress else 0), order, rule, scratch)
+    finding, nms = suppress(Boxes(rows, 2, -1 if op.force_suppress else 0), order, rule, scratch)
     return [*launches, *sorting, *finding,
-            *each(_finish_kernel(real), images * total, rows, order.where, kept.eligible, y, total),
-            *each(_write_classes, images * size, rows, order.where, kept.positions, kept.counts, y,
+            *each(_finish_kernel(real), images * total, rows, order.where, nms.eligible, y, total),
+            *each(_write_classes, images * size, rows, order.where, nms.positions, nms.counts, y,
                   total, size)]
 
 

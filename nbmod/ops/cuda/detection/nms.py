@@ -28,7 +28,7 @@ from ..lib.merge_sort import Sorted
 from ..runtime.device_memory import Array
 from ..runtime.launch import CudaKernel, Launch, cache, device_function, each, grid_stride
 
-__all__ = ["Boxes", "Rule", "Kept", "area", "corners_function", "iou", "share", "suppress",
+__all__ = ["Boxes", "Rule", "NmsResult", "area", "corners_function", "iou", "share", "suppress",
            "suppress_scratch"]
 
 WORD = 32
@@ -68,7 +68,7 @@ class Rule(NamedTuple):
     """Whether boxes with NaN as sort key take part."""
 
 
-class Kept(NamedTuple):
+class NmsResult(NamedTuple):
     """The result of suppression, and its scratch."""
 
     positions: Array
@@ -216,12 +216,12 @@ def _overlap_masks(e, boxes, eligible, counts, suppressed, masks, threshold, pix
     length = _length(eligible, counts, image, first, strip, most)
     if i < length and i // WORD <= column and suppressed[image * strip + i] == 0:
         start = image * KEPT_ROWS * size + first
-        found = np.uint32(0)
+        mask = np.uint32(0)
         for b in range(WORD):
             j = column * WORD + b
             if i < j < length and _suppresses(boxes, start + i, start + j, size, threshold, pixel):
-                found |= _bit(b)
-        masks[(image * strip + i) * words + column] = found
+                mask |= _bit(b)
+        masks[(image * strip + i) * words + column] = mask
 
 
 # -- decisions ----------------------------------------------------------------------------------
@@ -230,11 +230,11 @@ def _overlap_masks(e, boxes, eligible, counts, suppressed, masks, threshold, pix
 @device_function
 def _suppressed_mask(suppressed, start, left):
     """A mask of 32 boxes: those suppressed, or beyond the `left` remaining ones."""
-    found = np.uint32(0)
+    mask = np.uint32(0)
     for b in range(WORD):
         if b >= left or suppressed[start + b] != 0:
-            found |= _bit(b)
-    return found
+            mask |= _bit(b)
+    return mask
 
 
 @device_function
@@ -254,13 +254,13 @@ def _kept_mask(mask, own, start, limit, positions, at, first):
 
 
 @device_function
-def _union(found, alive, masks, at, step):
+def _union(mask, alive, masks, at, step):
     """The union of a mask and the rows of `masks` of the boxes that are alive."""
     none = np.uint32(0)
     for b in range(WORD):  # all rows are read, so that loads are independent
         row = masks[at + b * step]
-        found |= row if alive & _bit(b) != none else none
-    return found
+        mask |= row if alive & _bit(b) != none else none
+    return mask
 
 
 @block_stride
@@ -289,27 +289,27 @@ def _decide(image, eligible, suppressed, masks, positions, counts, size, first, 
 
 
 def suppress(boxes: Boxes, order: Sorted, rule: Rule, scratch: Sequence[Array]
-             ) -> tuple[list[Launch], Kept]:
+             ) -> tuple[list[Launch], NmsResult]:
     """Launches that apply suppression to boxes in the given order, and their result.
 
     `scratch` begins with that of `suppress_scratch`; the result is part of it.
     """
-    found = Kept(*scratch[:6])
+    nms = NmsResult(*scratch[:6])
     (images, rows, width), size = boxes.data.shape, rule.size
     real, strip = real_of(boxes.data.dtype), _strip(images, size)
     limits = real(rule.threshold), real(rule.pixel)
     most = size if rule.most is None else rule.most
     launches = [
         *each(_arrange_kernel(real, boxes.center, rule.all_keys, rule.pixel), images * size,
-              boxes.data, *order, found.boxes, found.eligible, rows, width, boxes.start,
+              boxes.data, *order, nms.boxes, nms.eligible, rows, width, boxes.start,
               boxes.group, size),
-        *fill(found.counts, 0)]
+        *fill(nms.counts, 0)]
     for first in range(0, size, strip):
         where = (size, first, strip, most)
-        launches += each(_suppress_by_kept, found.suppressed.size, found.boxes, found.eligible,
-                         found.positions, found.counts, found.suppressed, *limits, *where)
-        launches += each(_overlap_masks, found.masks.size, found.boxes, found.eligible,
-                         found.counts, found.suppressed, found.masks, *limits, *where)
-        launches += each_block(_decide, images, found.eligible, found.suppressed, found.masks,
-                               found.positions, found.counts, *where)
-    return launches, found
+        launches += each(_suppress_by_kept, nms.suppressed.size, nms.boxes, nms.eligible,
+                         nms.positions, nms.counts, nms.suppressed, *limits, *where)
+        launches += each(_overlap_masks, nms.masks.size, nms.boxes, nms.eligible,
+                         nms.counts, nms.suppressed, nms.masks, *limits, *where)
+        launches += each_block(_decide, images, nms.eligible, nms.suppressed, nms.masks,
+                               nms.positions, nms.counts, *where)
+    return launches, nms

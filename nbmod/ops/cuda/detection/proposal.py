@@ -87,8 +87,8 @@ def _take_kernel(real: type[np.floating], scored: bool) -> CudaKernel:
     @grid_stride
     def take(i, boxes, scores, where, positions, counts, rois, out, post, size, total):
         image = i // post
-        kept = positions[image * size + i % post % counts[image]]
-        source = image * total + where[image * total + kept]
+        rank = positions[image * size + i % post % counts[image]]
+        source = image * total + where[image * total + rank]
         rois[i * 5] = real(image)
         for c in range(4):
             rois[i * 5 + 1 + c] = boxes[source * 4 + c]
@@ -105,14 +105,14 @@ def _forward(op: MultiProposal, ins: Arrays, outs: Arrays, call: Call) -> list[L
     size, shape = op._sorted(total), (len(corners), height, width)
     rule = Rule(size, as_float32(op.threshold), pixel=1, most=post, all_keys=True)
     sorting, order = sort_rows(descending, scores, (images, total), (total, 0), scratch[6:])
-    finding, kept = suppress(Boxes(boxes, 0), order, rule, scratch)
+    finding, nms = suppress(Boxes(boxes, 0), order, rule, scratch)
     return [
         *each(_anchor_kernel(tuple(op._anchors().astype(real).reshape(-1))), corners.size, corners),
         *each(_propose_kernel(shape, op.iou_loss, real), scores.size, prob, offsets, info, corners,
               boxes, scores, real(op.feature_stride), real(op.rpn_min_size)),
         *sorting, *finding,
         *each(_take_kernel(real, out is not None), images * post, boxes, scores, order.where,
-              kept.positions, kept.counts, rois, scores if out is None else out, post, size, total)]
+              nms.positions, nms.counts, rois, scores if out is None else out, post, size, total)]
 
 
 def _scratch(op: MultiProposal, ins: list[Spec], outs: list[Spec]) -> list[Spec]:

@@ -181,14 +181,14 @@ def _near_kernel(case: RoiSpec) -> CudaKernel:
     def list_regions(tile, boxes, near, counts, regions, tiles):
         image = tile // (tile_columns * tile_rows)
         top, left = tile // tile_columns % tile_rows * tile_height, tile % tile_columns * tile_width
-        found = np.int32(0)
+        count = np.int32(0)
         for r in range(regions):
             at = r * BOX
             if (boxes[at] == image and boxes[at + 1] < top + tile_height and boxes[at + 2] > top
                     and boxes[at + 3] < left + tile_width and boxes[at + 4] > left):
-                near[found * tiles + tile] = r
-                found += 1
-        counts[tile] = found
+                near[count * tiles + tile] = r
+                count += 1
+        counts[tile] = count
     return list_regions
 
 
@@ -258,11 +258,11 @@ def gradient_kernel(case: RoiSpec, share: Callable) -> CudaKernel:
     return region_back
 
 
-def gradient(case: RoiSpec, share: Callable, gy: Array, other: Array, gx: Array, found: Regions
+def gradient(case: RoiSpec, share: Callable, gy: Array, other: Array, gx: Array, regions: Regions
              ) -> list[Launch]:
     """Launch `gradient_kernel` over listed regions."""
-    return each(gradient_kernel(case, share), gx.size, gy, other, found.spans, found.near,
-                found.counts, gx, found.counts.size)
+    return each(gradient_kernel(case, share), gx.size, gy, other, regions.spans, regions.near,
+                regions.counts, gx, regions.counts.size)
 
 
 def scratch_rules(extra: Callable[[RoiSpec], int] = lambda case: 0) -> tuple[Workspace, Workspace]:
@@ -322,19 +322,19 @@ def _largest_share(case: RoiSpec) -> Callable:
 
 def _pool(op: ROIPooling, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     (data, rois), (y, where) = ins, outs
-    case, found = RoiSpec.of(data, y), Regions(*call.scratch[:4])
+    case, regions = RoiSpec.of(data, y), Regions(*call.scratch[:4])
     keep = where is not None
-    return [*found.outlined(case, _largest_span(case), rois, scale_of(op, case)),
-            *each(_largest_kernel(case, keep), y.size, data, found.spans, found.boxes, y,
-                  where if keep else found.spans)]
+    return [*regions.outlined(case, _largest_span(case), rois, scale_of(op, case)),
+            *each(_largest_kernel(case, keep), y.size, data, regions.spans, regions.boxes, y,
+                  where if keep else regions.spans)]
 
 
 @first_gradient
 def _pool_backward(op: ROIPooling, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     (gy, rois, where), gx = ins, outs[0]
-    case, found = RoiSpec.of(gx, gy), Regions(*call.scratch[:4])
-    return [*found.outlined(case, _largest_span(case), rois, scale_of(op, case)),
-            *gradient(case, _largest_share(case), gy, where, gx, found)]
+    case, regions = RoiSpec.of(gx, gy), Regions(*call.scratch[:4])
+    return [*regions.outlined(case, _largest_span(case), rois, scale_of(op, case)),
+            *gradient(case, _largest_share(case), gy, where, gx, regions)]
 
 
 implements(ROIPooling, "cuda", _pool, _pool_backward, *scratch_rules())
@@ -394,17 +394,17 @@ def _mean_share(case: RoiSpec, group: int) -> Callable:
 
 def _mean(op: PSROIPooling, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     (data, rois), y = ins, outs[0]
-    case, found = RoiSpec.of(data, y), Regions(*call.scratch[:4])
-    return [*found.outlined(case, _mean_span(case), rois, scale_of(op, case)),
-            *each(_mean_kernel(case, op.group), y.size, data, found.spans, found.boxes, y)]
+    case, regions = RoiSpec.of(data, y), Regions(*call.scratch[:4])
+    return [*regions.outlined(case, _mean_span(case), rois, scale_of(op, case)),
+            *each(_mean_kernel(case, op.group), y.size, data, regions.spans, regions.boxes, y)]
 
 
 @first_gradient
 def _mean_backward(op: PSROIPooling, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     (gy, rois), gx = ins, outs[0]
-    case, found = RoiSpec.of(gx, gy), Regions(*call.scratch[:4])
-    return [*found.outlined(case, _mean_span(case), rois, scale_of(op, case)),
-            *gradient(case, _mean_share(case, op.group), gy, gy, gx, found)]
+    case, regions = RoiSpec.of(gx, gy), Regions(*call.scratch[:4])
+    return [*regions.outlined(case, _mean_span(case), rois, scale_of(op, case)),
+            *gradient(case, _mean_share(case, op.group), gy, gy, gx, regions)]
 
 
 implements(PSROIPooling, "cuda", _mean, _mean_backward, *scratch_rules())

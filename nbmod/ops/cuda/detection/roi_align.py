@@ -132,14 +132,14 @@ def _weight_kernel(case: RoiSpec, points: SamplingGrid) -> CudaKernel:
     return weigh_points
 
 
-def _found(op: ROIAlign, case: RoiSpec, rois: Array, call: Call
-           ) -> tuple[list[Launch], Regions, Array]:
+def _weighted_regions(op: ROIAlign, case: RoiSpec, rois: Array, call: Call
+                      ) -> tuple[list[Launch], Regions, Array]:
     """Launches that compute spans and weights of regions, and their arrays."""
-    found, weights = Regions(*call.scratch[:4]), call.scratch[4]
+    regions, weights = Regions(*call.scratch[:4]), call.scratch[4]
     points, scale = SamplingGrid.of(op), roi.scale_of(op, case)
-    return [*found.outlined(case, _span(case, points), rois, scale),
-            *each(_weight_kernel(case, points), weights.size, rois, scale, found.spans, weights)
-            ], found, weights
+    return [*regions.outlined(case, _span(case, points), rois, scale),
+            *each(_weight_kernel(case, points), weights.size, rois, scale, regions.spans, weights)
+            ], regions, weights
 
 
 @cache
@@ -190,18 +190,18 @@ def _share(case: RoiSpec, sensitive: bool) -> Callable:
 def _forward(op: ROIAlign, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     (data, rois), y = ins, outs[0]
     case = RoiSpec.of(data, y)
-    launches, found, weights = _found(op, case, rois, call)
-    return launches + each(_align_kernel(case, op.position_sensitive), y.size, data, found.spans,
-                           found.boxes, weights, y)
+    launches, regions, weights = _weighted_regions(op, case, rois, call)
+    return launches + each(_align_kernel(case, op.position_sensitive), y.size, data, regions.spans,
+                           regions.boxes, weights, y)
 
 
 @first_gradient
 def _backward(op: ROIAlign, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     (gy, rois), gx = ins, outs[0]
     case = RoiSpec.of(gx, gy)
-    launches, found, weights = _found(op, case, rois, call)
+    launches, regions, weights = _weighted_regions(op, case, rois, call)
     return launches + roi.gradient(case, _share(case, op.position_sensitive), gy, weights, gx,
-                                   found)
+                                   regions)
 
 
 implements(ROIAlign, "cuda", _forward, _backward, *roi.scratch_rules(_num_weights))

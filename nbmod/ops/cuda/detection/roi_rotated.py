@@ -171,10 +171,10 @@ def _forward(op: RROIAlign, ins: Arrays, outs: Arrays, call: Call) -> list[Launc
 @first_gradient
 def _backward(op: RROIAlign, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     (gy, rois), gx = ins, outs[0]
-    case, found, frames = RoiSpec.of(gx, gy), Regions(*call.scratch[:4]), call.scratch[4]
-    return [*_frames(op, case, rois, call), *found.listed(case),
-            *each(_gradient_kernel(case), gx.size, gy, frames, found.near, found.counts, gx,
-                  found.counts.size)]
+    case, regions, frames = RoiSpec.of(gx, gy), Regions(*call.scratch[:4]), call.scratch[4]
+    return [*_frames(op, case, rois, call), *regions.listed(case),
+            *each(_gradient_kernel(case), gx.size, gy, frames, regions.near, regions.counts, gx,
+                  regions.counts.size)]
 
 
 implements(RROIAlign, "cuda", _forward, _backward, *scratch_rules(lambda case: FRAME))
