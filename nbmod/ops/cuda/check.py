@@ -37,7 +37,7 @@ from ...core.atomic import atomic_write
 from ...core.config import CONFIG
 from ..device import gpu_count, gpus_offered
 
-__all__ = ["Found", "check_sample", "main", "sample_names"]
+__all__ = ["SampleResult", "check_sample", "main", "sample_names"]
 
 PATIENCE = 120
 """Seconds that a sample may take, compilation included."""
@@ -51,7 +51,7 @@ FATAL = ("CUDA_ERROR", "a kernel failed")
 
 
 @dataclass
-class Found:
+class SampleResult:
     """The result of a sample."""
 
     name: str
@@ -90,22 +90,22 @@ def sample_names(beginnings: Sequence[str] = ()) -> list[str]:
     return [name for name in _samples() if not beginnings or name.startswith(tuple(beginnings))]
 
 
-def check_sample(name: str, seed: int = 0) -> Found:
+def check_sample(name: str, seed: int = 0) -> SampleResult:
     """Run a sample on both devices, its inputs drawn from `seed`; never raises."""
     sample = _samples()[name].seeded(seed)
-    found, started = Found(name, sample.op), time.perf_counter()
+    result, started = SampleResult(name, sample.op), time.perf_counter()
     runs = [*((dtype, "write") for dtype in sample.dtypes), (sample.dtypes[0], "add")]
     try:
         for dtype, request in runs:
-            _compare(found, sample, dtype, request)
+            _compare(result, sample, dtype, request)
     except Exception as error:      # noqa: BLE001  whatever it is, it is this sample's result
-        found.skipped = NO_TWIN in str(error)
-        found.error = "" if found.skipped else f"{type(error).__name__}: {error}"
-    found.seconds = round(time.perf_counter() - started, 3)
-    return found
+        result.skipped = NO_TWIN in str(error)
+        result.error = "" if result.skipped else f"{type(error).__name__}: {error}"
+    result.seconds = round(time.perf_counter() - started, 3)
+    return result
 
 
-def _compare(found: Found, sample: Any, dtype: str, request: str) -> None:
+def _compare(result: SampleResult, sample: Any, dtype: str, request: str) -> None:
     from tests.sample_runs import run
 
     from ...context import cpu, gpu
@@ -124,9 +124,9 @@ def _compare(found: Found, sample: Any, dtype: str, request: str) -> None:
               for arg, theirs in want[part].items()]
     for what, mine, theirs in pairs:
         error = _error(mine, theirs, tolerance)
-        if not error <= found.worst:
-            found.worst, found.where = error, f"{dtype} {request}, {what}"
-    found.runs += 1
+        if not error <= result.worst:
+            result.worst, result.where = error, f"{dtype} {request}, {what}"
+    result.runs += 1
 
 
 def _error(got: np.ndarray, want: np.ndarray, tolerance: float) -> float:
@@ -170,7 +170,7 @@ class Worker:
             self.lines.put(line)
         self.lines.put("")
 
-    def check(self, name: str) -> Found:
+    def check(self, name: str) -> SampleResult:
         """The result of a sample; one with an error if the process dies of it or hangs."""
         assert self.process.stdin is not None
         try:
@@ -183,14 +183,14 @@ class Worker:
             return self._lost(name, f"no answer within {PATIENCE} s")
         if not line:
             return self._lost(name, f"its process ended with status {self.process.wait()}")
-        found = Found(**json.loads(line))
-        if any(word in found.error for word in FATAL):
+        result = SampleResult(**json.loads(line))
+        if any(word in result.error for word in FATAL):
             self.end()
-        return found
+        return result
 
-    def _lost(self, name: str, why: str) -> Found:
+    def _lost(self, name: str, why: str) -> SampleResult:
         self.end()
-        return Found(name, _samples()[name].op, error=why)
+        return SampleResult(name, _samples()[name].op, error=why)
 
     def end(self) -> None:
         """Kill the process."""
@@ -212,26 +212,26 @@ def work(seed: int) -> None:
         print(json.dumps(asdict(check_sample(line.strip(), seed))), flush=True)
 
 
-def check_all(names: Sequence[str], seed: int, jobs: int) -> Iterator[Found]:
+def check_all(names: Sequence[str], seed: int, jobs: int) -> Iterator[SampleResult]:
     """The results of samples, in the order of completion."""
     waiting: Queue[str] = Queue()
     for name in names:
         waiting.put(name)
-    ready: Queue[Found | None] = Queue()
+    ready: Queue[SampleResult | None] = Queue()
     threads = [threading.Thread(target=_serve, args=(waiting, ready, seed), daemon=True)
                for _ in range(max(1, min(jobs, len(names))))]
     for thread in threads:
         thread.start()
     left = len(threads)
     while left:
-        found = ready.get()
-        if found is None:
+        result = ready.get()
+        if result is None:
             left -= 1
         else:
-            yield found
+            yield result
 
 
-def _serve(waiting: Queue[str], ready: Queue[Found | None], seed: int) -> None:
+def _serve(waiting: Queue[str], ready: Queue[SampleResult | None], seed: int) -> None:
     """Check samples in a worker process, which is replaced when it has ended."""
     worker = Worker(seed)
     try:
@@ -255,35 +255,35 @@ class Report:
     """The results of all samples."""
 
     about: dict[str, Any]
-    samples: list[Found] = field(default_factory=list)
+    samples: list[SampleResult] = field(default_factory=list)
 
     def lines(self, closest: int = 10) -> list[str]:
         """Failures, the `closest` ops to their tolerance, and totals."""
-        failed = [found for found in self.samples if found.failed]
-        passed = sorted((found for found in self.samples if found.runs and not found.failed),
-                        key=lambda found: -found.worst)
-        rows = [_failure(found) for found in failed]
+        failed = [result for result in self.samples if result.failed]
+        passed = sorted((result for result in self.samples if result.runs and not result.failed),
+                        key=lambda result: -result.worst)
+        rows = [_failure(result) for result in failed]
         rows += ["closest to their tolerance:"] if passed else []
-        rows += [f"  {found.worst:6.1%}  {found.name}: {found.where}"
-                 for found in passed[:closest]]
-        without = sorted({found.op for found in self.samples if found.skipped})
+        rows += [f"  {result.worst:6.1%}  {result.name}: {result.where}"
+                 for result in passed[:closest]]
+        without = sorted({result.op for result in self.samples if result.skipped})
         if without:
             rows.append(f"{len(without)} ops without kernels for a GPU: {', '.join(without)}")
-        runs = sum(found.runs for found in self.samples)
+        runs = sum(result.runs for result in self.samples)
         card, products, seed = (self.about[key] for key in ("card", "products", "seed"))
         return [*rows, f"{card}, {products} products, seed {seed}: {len(self.samples)} samples, "
                 f"{runs} runs, {len(failed)} failed, {self.about['seconds']:.0f} s"]
 
     def write(self, path: Path) -> None:
         """Write all figures as JSON."""
-        content = {**self.about, "samples": [asdict(found) for found in self.samples]}
+        content = {**self.about, "samples": [asdict(result) for result in self.samples]}
         with atomic_write(path) as file:
             file.write(json.dumps(content, indent=1).encode() + b"\n")
 
 
-def _failure(found: Found) -> str:
-    wrong = f"{found.where} is off by {found.worst:.3g} tolerances"
-    return f"FAILED {found.name}: {found.error or wrong}"
+def _failure(result: SampleResult) -> str:
+    wrong = f"{result.where} is off by {result.worst:.3g} tolerances"
+    return f"FAILED {result.name}: {result.error or wrong}"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -312,15 +312,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.error(f"no sample begins with {' or '.join(options.samples)}")
     report = Report(_about(options.seed))
     started = time.perf_counter()
-    for found in check_all(names, options.seed, options.jobs):
-        report.samples.append(found)
-        if found.failed:
-            print(_failure(found), flush=True)
+    for result in check_all(names, options.seed, options.jobs):
+        report.samples.append(result)
+        if result.failed:
+            print(_failure(result), flush=True)
     report.about["seconds"] = round(time.perf_counter() - started, 1)
     print("\n".join(report.lines()))
     if options.out:
         report.write(options.out)
-    return int(any(found.failed for found in report.samples))
+    return int(any(result.failed for result in report.samples))
 
 
 def _about(seed: int) -> dict[str, Any]:

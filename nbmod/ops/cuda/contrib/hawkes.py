@@ -31,13 +31,13 @@ pass_event, pass_back = (scalar_function(function, {"np": SCALAR_NUMPY})
                          for function in (hawkes._event, hawkes._event_backward))
 
 
-def _given(count: int, kinds: int, steps: int) -> list[Shape]:
+def _input_shapes(count: int, kinds: int, steps: int) -> list[Shape]:
     """Shapes of lda, alpha, beta, state, lags, max_time, and of the output gradients."""
     each_kind = (count, kinds)
     return [each_kind, (kinds,), (kinds,), each_kind, (count, steps), (count,), (count,), each_kind]
 
 
-def _found(count: int, kinds: int, steps: int) -> list[Shape]:
+def _result_shapes(count: int, kinds: int, steps: int) -> list[Shape]:
     """Shapes of S and the time of the last event, of every kind; of S and the gap before every
     event; and of the gradients of lda, alpha, beta, state, lags, max_time."""
     each_kind, each_event = (count, kinds), (count, steps)
@@ -57,34 +57,34 @@ def _events(length, steps):
 
 @cache
 def _walk_function(count: int, kinds: int, steps: int, tracing: bool) -> Callable:
-    """walk(given, marks, lengths, found, n): the log likelihood of history n.
+    """walk(inputs, marks, lengths, results, n): the log likelihood of history n.
 
     It stores S and the time of the last event of every kind and, if `tracing`, S before every event
     and the time since the last one of its kind.
     """
-    lda, alpha, beta, state, lags, until = _starts(_given(count, kinds, steps))[:6]
-    excited, last, before, gaps = _starts(_found(count, kinds, steps))[:4]
+    lda, alpha, beta, state, lags, until = _starts(_input_shapes(count, kinds, steps))[:6]
+    excited, last, before, gaps = _starts(_result_shapes(count, kinds, steps))[:4]
 
     @device_function
-    def walk(given, marks, lengths, found, n):
+    def walk(inputs, marks, lengths, results, n):
         for at in range(n * kinds, (n + 1) * kinds):
-            found[excited + at], found[last + at] = given[state + at], double(0)
+            results[excited + at], results[last + at] = inputs[state + at], double(0)
         time, total = double(0), double(0)
         for i in range(n * steps, n * steps + _events(lengths[n], steps)):
             mark = np.int32(marks[i])
             at = n * kinds + mark
-            time += given[lags + i]
-            s, gap = found[excited + at], time - found[last + at]
-            decay, log, integral = pass_event(given[lda + at], given[alpha + mark],
-                                              given[beta + mark], s, gap)
+            time += inputs[lags + i]
+            s, gap = results[excited + at], time - results[last + at]
+            decay, log, integral = pass_event(inputs[lda + at], inputs[alpha + mark],
+                                              inputs[beta + mark], s, gap)
             total += log - integral
-            found[excited + at], found[last + at] = 1 + s * decay, time
+            results[excited + at], results[last + at] = 1 + s * decay, time
             if tracing:
-                found[before + i], found[gaps + i] = s, gap
+                results[before + i], results[gaps + i] = s, gap
         for k in range(kinds):
             at = n * kinds + k
-            total -= pass_event(given[lda + at], given[alpha + k], given[beta + k],
-                                found[excited + at], given[until + n] - found[last + at])[2]
+            total -= pass_event(inputs[lda + at], inputs[alpha + k], inputs[beta + k],
+                                results[excited + at], inputs[until + n] - results[last + at])[2]
         return total
     return walk
 
@@ -93,55 +93,56 @@ def _walk_function(count: int, kinds: int, steps: int, tracing: bool) -> Callabl
 def _forward_kernel(count: int, kinds: int, steps: int) -> CudaKernel:
     """Likelihoods are stored in slot of the gradients of max_time, states in those of state."""
     walk = _walk_function(count, kinds, steps, False)
-    beta, until = (_starts(_given(count, kinds, steps))[i] for i in (2, 5))
-    excited, last, left, y = (_starts(_found(count, kinds, steps))[i] for i in (0, 1, 7, 9))
+    beta, until = (_starts(_input_shapes(count, kinds, steps))[i] for i in (2, 5))
+    excited, last, left, y = (_starts(_result_shapes(count, kinds, steps))[i] for i in (0, 1, 7, 9))
 
     @grid_stride
-    def likelihood(n, given, marks, lengths, found):
-        found[y + n] = walk(given, marks, lengths, found, n)
+    def likelihood(n, inputs, marks, lengths, results):
+        results[y + n] = walk(inputs, marks, lengths, results, n)
         for k in range(kinds):
             at = n * kinds + k
-            gap = given[until + n] - found[last + at]
-            found[left + at] = found[excited + at] * exp(-given[beta + k] * gap)
+            gap = inputs[until + n] - results[last + at]
+            results[left + at] = results[excited + at] * exp(-inputs[beta + k] * gap)
     return likelihood
 
 
 @cache
 def _backward_kernel(count: int, kinds: int, steps: int) -> CudaKernel:
     walk = _walk_function(count, kinds, steps, True)
-    lda, alpha, beta, _, _, until, g, gleft, _ = _starts(_given(count, kinds, steps))
+    lda, alpha, beta, _, _, until, g, gleft, _ = _starts(_input_shapes(count, kinds, steps))
     excited, last, before, gaps, glda, galpha, gbeta, gstate, glags, guntil, _ = _starts(
-        _found(count, kinds, steps))
+        _result_shapes(count, kinds, steps))
 
     @grid_stride
-    def likelihood_back(n, given, marks, lengths, found):
-        walk(given, marks, lengths, found, n)
-        grad, end = given[g + n], double(0)
+    def likelihood_back(n, inputs, marks, lengths, results):
+        walk(inputs, marks, lengths, results, n)
+        grad, end = inputs[g + n], double(0)
         for k in range(kinds):
             at = n * kinds + k
             by_lda, by_alpha, by_beta, by_state, by_gap = pass_back(
-                given[lda + at], given[alpha + k], given[beta + k], found[excited + at],
-                given[until + n] - found[last + at], grad, 0, given[gleft + at])
-            found[glda + at], found[galpha + at], found[gbeta + at] = by_lda, by_alpha, by_beta
-            found[gstate + at], found[last + at] = by_state, -by_gap
+                inputs[lda + at], inputs[alpha + k], inputs[beta + k], results[excited + at],
+                inputs[until + n] - results[last + at], grad, 0, inputs[gleft + at])
+            results[glda + at], results[galpha + at] = by_lda, by_alpha
+            results[gbeta + at], results[gstate + at] = by_beta, by_state
+            results[last + at] = -by_gap
             end += by_gap
-        found[guntil + n] = end
+        results[guntil + n] = end
         later, stop = double(0), n * steps + _events(lengths[n], steps)
         for i in range(stop, (n + 1) * steps):
-            found[glags + i] = double(0)
+            results[glags + i] = double(0)
         for i in range(stop - 1, n * steps - 1, -1):
             mark = np.int32(marks[i])
             slot = n * kinds + mark
             by_lda, by_alpha, by_beta, by_state, by_gap = pass_back(
-                given[lda + slot], given[alpha + mark], given[beta + mark], found[before + i],
-                found[gaps + i], grad, 1, found[gstate + slot])
-            found[glda + slot] += by_lda
-            found[galpha + slot] += by_alpha
-            found[gbeta + slot] += by_beta
-            found[gstate + slot] = by_state
-            later += found[last + slot] + by_gap
-            found[last + slot] = -by_gap
-            found[glags + i] = later
+                inputs[lda + slot], inputs[alpha + mark], inputs[beta + mark], results[before + i],
+                results[gaps + i], grad, 1, results[gstate + slot])
+            results[glda + slot] += by_lda
+            results[galpha + slot] += by_alpha
+            results[gbeta + slot] += by_beta
+            results[gstate + slot] = by_state
+            later += results[last + slot] + by_gap
+            results[last + slot] = -by_gap
+            results[glags + i] = later
     return likelihood_back
 
 
@@ -165,24 +166,24 @@ def _copies(shapes: Sequence[Shape], stretch: Array, arrays: Sequence[Array | No
 def _run(make: Callable, op: HawkesLL, ins: Sequence[Any], heads: Sequence[Any], scratch: Arrays
          ) -> list[Any]:
     lda, alpha, beta, state, lags, marks, lengths, until = ins
-    sizes, (given, found) = _sizes(lda, lags), scratch
+    sizes, (inputs, results) = _sizes(lda, lags), scratch
 
     def check() -> None:
         op._events(marks.device.to_numpy(marks), lengths.device.to_numpy(lengths), sizes[1])
 
-    return [check, *_copies(_given(*sizes), given, (lda, alpha, beta, state, lags, until, *heads),
-                            True),
-            *each(make(*sizes), sizes[0], given, marks, lengths, found)]
+    return [check, *_copies(_input_shapes(*sizes), inputs,
+                            (lda, alpha, beta, state, lags, until, *heads), True),
+            *each(make(*sizes), sizes[0], inputs, marks, lengths, results)]
 
 
 def _forward(op: HawkesLL, ins: Arrays, outs: Arrays, call: Call) -> list[Any]:
-    shapes, (y, left) = _found(*_sizes(ins[0], ins[4])), outs
+    shapes, (y, left) = _result_shapes(*_sizes(ins[0], ins[4])), outs
     return [*_run(_forward_kernel, op, ins, (), call.scratch),
             *_copies(shapes, call.scratch[1], [*[None] * 7, left, None, y], False)]
 
 
 def _backward(op: HawkesLL, ins: Arrays, outs: Outputs, call: Call) -> list[Any]:
-    shapes = _found(*_sizes(ins[2], ins[6]))
+    shapes = _result_shapes(*_sizes(ins[2], ins[6]))
     return [*_run(_backward_kernel, op, ins[2:], ins[:2], call.scratch),
             *_copies(shapes, call.scratch[1], [*[None] * 4, *outs[:5], outs[7]], False),
             *fill_zero(outs[5:7])]
@@ -191,7 +192,7 @@ def _backward(op: HawkesLL, ins: Arrays, outs: Outputs, call: Call) -> list[Any]
 def _stretches(lda: Spec, lags: Spec) -> list[Spec]:
     sizes = _sizes(lda, lags)
     return [Spec((_starts(shapes)[-1],), np.dtype(double))
-            for shapes in (_given(*sizes), _found(*sizes))]
+            for shapes in (_input_shapes(*sizes), _result_shapes(*sizes))]
 
 
 implements(HawkesLL, "cuda", _forward, _backward, lambda op, ins, outs: _stretches(ins[0], ins[4]),
