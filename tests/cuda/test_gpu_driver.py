@@ -134,13 +134,13 @@ class FakeDriver:
 @pytest.fixture
 def fake(monkeypatch):
     made = FakeDriver()
-    driver._found.cache_clear()
+    driver._availability.cache_clear()
     monkeypatch.setattr(driver, "_driver", lambda: made)
     monkeypatch.setattr(driver, "STAGING_BYTES", 64)
     monkeypatch.setattr(driver, "compile_kernel", lambda *args: compiler.Cubin(
         "entry", 32, 0, 0, 0, b"cubin"))
     yield made
-    driver._found.cache_clear()
+    driver._availability.cache_clear()
 
 
 @pytest.fixture
@@ -439,7 +439,7 @@ def test_cards_that_share_names_have_all_of_them(gpus, monkeypatch):
      "install NVIDIA's driver; libcuda.so.1 was not found")])
 def test_why_there_is_no_gpu_is_told(gpus, monkeypatch, name, status, said):
     assert mx.num_gpus() == 2
-    driver._found.cache_clear(), gpu_device.gpu_count.cache_clear()
+    driver._availability.cache_clear(), gpu_device.gpu_count.cache_clear()
     gpus.failing[name] = status
     if name == "_driver":
         monkeypatch.setattr(driver, "_driver", lambda: exec("raise status", {"status": status}))

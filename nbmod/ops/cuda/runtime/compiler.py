@@ -82,11 +82,11 @@ def compile_kernel(function: Callable, kinds: tuple[str, ...], capability: tuple
     key = hashlib.sha256(repr((fingerprint(function), kinds, capability, bounds, *options,
                                _versions())).encode()).hexdigest()[:32]
     path = CONFIG.cache_dir / "cubins" / f"{function.__name__}_{key}"
-    found = _read(path)
-    if found is None:
+    cubin = _read(path)
+    if cubin is None:
         try:
             with _compiling, deferred():
-                found = _link(_lto_code(function, kinds, capability, bounds), capability, options)
+                cubin = _link(_lto_code(function, kinds, capability, bounds), capability, options)
         except Exception as error:
             if from_handler(error):
                 raise
@@ -94,8 +94,8 @@ def compile_kernel(function: Callable, kinds: tuple[str, ...], capability: tuple
                 f"GPU kernel {function.__name__} was not compiled for compute capability "
                 f"{capability[0]}.{capability[1]}: {type(error).__name__}: {error}; {INSTALL_HINT}"
             ) from error
-        _write(path, found)
-    return found
+        _write(path, cubin)
+    return cubin
 
 
 def _lto_code(function: Callable, kinds: tuple[str, ...], capability: tuple[int, int],
@@ -113,7 +113,7 @@ def _lto_code(function: Callable, kinds: tuple[str, ...], capability: tuple[int,
         return types.CPointer(types.uint8 if kind == "*bool" else getattr(types, kind[1:]))
 
     # Device functions query the current device; substitute the one that is compiled for.
-    asked = dispatcher.get_current_device
+    original = dispatcher.get_current_device
     dispatcher.get_current_device = lambda: SimpleNamespace(compute_capability=capability)
     try:
         with int32_arithmetic():
@@ -121,7 +121,7 @@ def _lto_code(function: Callable, kinds: tuple[str, ...], capability: tuple[int,
                 function, tuple(map(type_of, kinds)), cc=capability, output="ltoir", device=False,
                 abi="numba", launch_bounds=bounds)
     finally:
-        dispatcher.get_current_device = asked
+        dispatcher.get_current_device = original
     return codes
 
 
@@ -225,13 +225,13 @@ def _all_names(code: CodeType) -> list[str]:
 
 @cache
 def _versions() -> tuple[str, ...]:
-    found = []
+    versions = []
     for package in PACKAGES:
         try:
-            found.append(version(package))
+            versions.append(version(package))
         except PackageNotFoundError:
-            found.append("none")
-    return tuple(found)
+            versions.append("none")
+    return tuple(versions)
 
 
 def _read(path: Path) -> Cubin | None:

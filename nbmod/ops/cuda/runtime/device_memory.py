@@ -81,13 +81,13 @@ class Array:
 
     def reshape(self, *shape: int | Sequence[int]) -> Array:
         """A view with another shape, given as integers or as one sequence; one extent may be -1."""
-        wanted = [int(n) for one in shape for n in (one if isinstance(one, Sequence) else [one])]
-        if -1 in wanted:
-            known = size_of(n for n in wanted if n != -1)
-            wanted[wanted.index(-1)] = self.size // max(known, 1)
-        if size_of(wanted) != self.size:
-            raise ValueError(f"cannot reshape {self.shape} to {tuple(wanted)}")
-        return Array(self.device, self.block, self.offset, wanted, self.dtype)
+        extents = [int(n) for one in shape for n in (one if isinstance(one, Sequence) else [one])]
+        if -1 in extents:
+            known = size_of(n for n in extents if n != -1)
+            extents[extents.index(-1)] = self.size // max(known, 1)
+        if size_of(extents) != self.size:
+            raise ValueError(f"cannot reshape {self.shape} to {tuple(extents)}")
+        return Array(self.device, self.block, self.offset, extents, self.dtype)
 
 
 Arrays: TypeAlias = Sequence[Array]

@@ -102,12 +102,12 @@ class Card:
     @staticmethod
     def count() -> int:
         """The number of GPUs; 0 without a driver or without numba-cuda."""
-        return _found()[0]
+        return _availability()[0]
 
     @staticmethod
     def trouble() -> str:
         """Why there is no GPU."""
-        return _found()[1]
+        return _availability()[1]
 
     def __init__(self, number: int):
         self.number = number
@@ -251,7 +251,7 @@ class PreparedLaunch:
     """A launch with its kernel loaded and its arguments packed; calling it starts it."""
 
     def __init__(self, card: Card, launch: Launch, holds: bool):
-        self.card, self.kept = card, launch if holds else launch.own
+        self.card, self.references = card, launch if holds else launch.own
         self.name = launch.kernel.function.__name__
         self.function = card.load(launch.kernel, kinds_of(launch.args), prod(launch.block))
         self.sizes = [size for sizes in (launch.grid, launch.block)
@@ -317,7 +317,7 @@ def _destroy(card: Card, graph: Any, instance: Any) -> None:
 
 
 @cache
-def _found() -> tuple[int, str]:
+def _availability() -> tuple[int, str]:
     """The number of GPUs, and why it is 0."""
     try:
         call("cuInit", 0)

@@ -53,15 +53,15 @@ def _with_rule(usual: Callable[..., Any]) -> Callable[..., Any]:
         return None
 
     def resolve(function: Any, args: tuple[Any, ...], kws: Any) -> Any:
-        found = usual(function, args, kws)
+        default = usual(function, args, kws)
         key = getattr(function, "typing_key", None)
         if not args or kws or key not in _KEYS:
-            return found
+            return default
         kind = common(args)
         if kind is None:
-            return found
+            return default
         if key is not range:
             return signature(kind, *[kind] * len(args))
-        return usual(function, (kind,) * len(args), kws) if kind == types.int32 else found
+        return usual(function, (kind,) * len(args), kws) if kind == types.int32 else default
 
     return resolve

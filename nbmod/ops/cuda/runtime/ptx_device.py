@@ -137,9 +137,9 @@ def _mma(shape: str, kind: str) -> Any:
             "{$0,$1,$2,$3},{$4,$5,$6,$7},{$8,$9},{$10,$11,$12,$13};")
 
     def generate(context, builder, sig, args):
-        found = _assembly(builder, text, "=f,=f,=f,=f,r,r,r,r,r,r,f,f,f,f",
-                          ir.LiteralStructType([_FLOAT] * 4), list(args))
-        return _unpacked(context, builder, sig.return_type, found)
+        values = _assembly(builder, text, "=f,=f,=f,=f,r,r,r,r,r,r,f,f,f,f",
+                           ir.LiteralStructType([_FLOAT] * 4), list(args))
+        return _unpacked(context, builder, sig.return_type, values)
     return _four(*[types.uint32] * 6, *[types.float32] * 4), generate
 
 

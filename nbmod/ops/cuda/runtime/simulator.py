@@ -77,7 +77,7 @@ class Lane:
         self.warp, self.lane = divmod(number, WARP)
         self.coroutine: Any = None
         self.waits: Wait | None = None
-        self.given: Any = None
+        self.value: Any = None
         self.met: dict[Any, Any] = {}
         self.copies: list[list[Callable[[], None]]] = [[]]
         """Asynchronous copies in flight, by group; the last group is still open."""
@@ -116,7 +116,7 @@ class Cuda:
     def exchange(self, value: object, operation: str, mask: int = 0, up: int = 2) -> dict[Any, Any]:
         """Wait until the lanes of `mask`, or the block, are here; return the value of each."""
         caller, lane = sys._getframe(up), self.lane
-        lane.given = value
+        lane.value = value
         lane.waits = Wait(operation, (caller.f_code, caller.f_lineno), int(mask) & 0xFFFFFFFF)
         lane.coroutine.wait()
         return lane.met
@@ -177,9 +177,9 @@ def _vote(predicate: object) -> object:
 
 
 def _poisoned(shape: int | tuple[int, ...], dtype: DTypeLike) -> np.ndarray:
-    made = np.empty(shape, dtype)
-    made.view(np.uint8)[...] = 0xFF if made.dtype.kind in "fc" else 0x7F
-    return made
+    array = np.empty(shape, dtype)
+    array.view(np.uint8)[...] = 0xFF if array.dtype.kind in "fc" else 0x7F
+    return array
 
 
 class MemorySpace:
@@ -255,7 +255,7 @@ def run(function: Callable[..., None], grid: Sequence[int], block: Sequence[int]
         args: Sequence[Any]) -> None:
     """Run a kernel's function over a grid of blocks; arrays among `args` are flat NumPy arrays."""
     cuda.gridDim, cuda.blockDim = (Index(*(*size, 1, 1)[:3]) for size in (grid, block))
-    given = [Pointer(arg) if isinstance(arg, np.ndarray) else arg for arg in args]
+    arguments = [Pointer(arg) if isinstance(arg, np.ndarray) else arg for arg in args]
     execute = _run_coroutines if _waits(function) else _run_threads
     with np.errstate(all="ignore"):
         blocks = range(cuda.gridDim.x * cuda.gridDim.y * cuda.gridDim.z)
@@ -263,18 +263,18 @@ def run(function: Callable[..., None], grid: Sequence[int], block: Sequence[int]
             x, y, _ = cuda.gridDim
             cuda.blockIdx = Index(number % x, number // x % y, number // (x * y))
             cuda.shared.known = {}
-            execute(function, given)
+            execute(function, arguments)
 
 
 @cache
 def _waits(function: Callable) -> bool:
     """Whether a function, or one that it calls, synchronises threads."""
-    found, todo = set(), list[Any]([function])
+    functions, todo = set(), list[Any]([function])
     while todo:
         current = todo.pop()
-        if not isinstance(current, FunctionType) or current in found:
+        if not isinstance(current, FunctionType) or current in functions:
             continue
-        found.add(current)
+        functions.add(current)
         names = _names(current.__code__)
         if names & _WAITING:
             return True
@@ -368,7 +368,7 @@ def _release_warps(function: Callable[..., None], warp: list[Lane]) -> bool:
 
 def _release(lanes: list[Lane]) -> None:
     met: dict[Any, Any] = {(lane.lane if lane.waits and lane.waits.mask else lane.number):
-                           lane.given for lane in lanes}
+                           lane.value for lane in lanes}
     for lane in lanes:
         lane.met, lane.waits = met, None
 
