@@ -75,9 +75,9 @@ def _lengths(ins: NamedArrays, lengths: Array, steps: int) -> list[Any]:
         return fill(lengths, steps)
 
     def read() -> None:
-        found = np.empty(lengths.shape, np.int32)
-        set_lengths(ins.lengths.device.to_numpy(ins.lengths), found, steps)
-        lengths.device.copy(found, lengths)
+        values = np.empty(lengths.shape, np.int32)
+        set_lengths(ins.lengths.device.to_numpy(ins.lengths), values, steps)
+        lengths.device.copy(values, lengths)
 
     return [read]
 
@@ -136,7 +136,7 @@ class _LayerDirection:
         _, samples, directions, size = y.shape
         return _from(y, (t * samples * directions + self.d) * size)
 
-    def kept(self, array: Array, t: int) -> Array:
+    def at_step(self, array: Array, t: int) -> Array:
         """The slice (N, ...) of step t of (D, T, N, ...), or of (D, 1, N, ...)."""
         return _at(array, self.d, t % array.shape[1])
 
@@ -157,8 +157,8 @@ class _LayerDirection:
             gates, y = _at(self.gates, t), self.of_y(store.y, t)
             launches += matmul(stack_of(h), transpose(stack_of(self.weights["h2h_weight"])),
                                 _columns(gates, plan.width - plan.columns, plan.columns), add=True)
-            cells = self.kept(store.cells, t) if plan.cell_size else h
-            target, across = ((self.kept(store.hidden, t), self.size) if self.cell.projected
+            cells = self.at_step(store.cells, t) if plan.cell_size else h
+            target, across = ((self.at_step(store.hidden, t), self.size) if self.cell.projected
                               else (y, self.across))
             launches += each(forward_kernel(self.cell), plan.data[1] * self.size, gates, h, c,
                              cells, target, lengths, t, self.size, across)
@@ -172,46 +172,47 @@ class _LayerDirection:
 
     # -- backward -------------------------------------------------------------------------------
 
-    def backward(self, made: dict[str, Array], grads: tuple, states: tuple) -> list[Launch]:
+    def backward(self, scratch: dict[str, Array], grads: tuple, states: tuple) -> list[Launch]:
         """Gradients of the gates' pre-activations, and of the initial states."""
-        plan, lengths, (gy, dh, dc) = self.plan, made["lengths"], grads
-        before, dgates = _at(made["before"], self.d), _at(made["dgates"], self.d)
+        plan, lengths, (gy, dh, dc) = self.plan, scratch["lengths"], grads
+        before, dgates = _at(scratch["before"], self.d), _at(scratch["dgates"], self.d)
         h0, c0 = states
         launches = self._previous(self.store.y, (self.d, self.across), h0, lengths, before)
         olds = before
         if plan.cell_size:
-            olds, cells = _at(made["olds"], self.d), _at(self.store.cells, self.d)
+            olds, cells = _at(scratch["olds"], self.d), _at(self.store.cells, self.d)
             launches += self._previous(cells, (0, self.size), c0, lengths, olds)
         for t in self.times(backwards=True):
             flat, wide, here = _at(dgates, t), dh, self.of_y(gy, t)
             if self.cell.projected:
-                wide = _at(made["wide"], self.d, 0)
-                douts = _at(made["douts"], self.d, t)
+                wide = _at(scratch["wide"], self.d, 0)
+                douts = _at(scratch["douts"], self.d, t)
                 launches += each(_take_kernel(self.real), dh.size, here, dh, douts, lengths,
                                  t, dh.shape[1], self.across)
                 launches += matmul(stack_of(douts), stack_of(self.weights["h2r_weight"]),
                                     stack_of(wide))
-            kept = self.kept(self.store.cells, t) if plan.cell_size else wide
+            c = self.at_step(self.store.cells, t) if plan.cell_size else wide
             launches += each(backward_kernel(self.cell), wide.size, _at(self.gates, t), flat, wide,
-                             dc, kept, _at(olds, t), here, lengths, t, self.size, self.across)
+                             dc, c, _at(olds, t), here, lengths, t, self.size, self.across)
             launches += matmul(_columns(flat, plan.width - plan.columns, plan.columns),
                                 stack_of(self.weights["h2h_weight"]), stack_of(dh), add=True)
         return launches
 
     def _previous(self, values: Array, position: tuple[int, int], start: Array, lengths: Array,
-                  found: Array) -> list[Launch]:
+                  target: Array) -> list[Launch]:
         d, across = position
-        return each(_previous_kernel(self.d > 0), found.size,
-                    _from(values, d * found.shape[-1]), start, lengths, found, self.plan.data[0],
-                    self.plan.data[1], found.shape[-1], across)
+        return each(_previous_kernel(self.d > 0), target.size,
+                    _from(values, d * target.shape[-1]), start, lengths, target, self.plan.data[0],
+                    self.plan.data[1], target.shape[-1], across)
 
-    def parameter_gradients(self, x: Array, grads: Weights, made: dict[str, Array]) -> list[Launch]:
-        plan, rows, spare, sums = self.plan, self.plan.rows, [made["split"]], made["sums"]
-        dgates = _matrix(_at(made["dgates"], self.d), rows)
+    def parameter_gradients(self, x: Array, grads: Weights, scratch: dict[str, Array]
+                            ) -> list[Launch]:
+        plan, rows, spare, sums = self.plan, self.plan.rows, [scratch["split"]], scratch["sums"]
+        dgates = _matrix(_at(scratch["dgates"], self.d), rows)
         columns = Groups.channels(dgates.shape, 1)
         launches = paired_sums(_column_terms, (dgates,), columns, (_at(sums, 0), _at(sums, 1)),
-                               [_at(made["chunks"], i) for i in range(len(made["chunks"]))])
-        pairs = [("i2h", plan.parts, x), ("h2h", _recurrent(plan), _at(made["before"], self.d))]
+                               [_at(scratch["chunks"], i) for i in range(len(scratch["chunks"]))])
+        pairs = [("i2h", plan.parts, x), ("h2h", _recurrent(plan), _at(scratch["before"], self.d))]
         for kind, parts, factor in pairs:
             weight, bias = (grads[self.layer, self.d, f"{kind}_{what}"]
                             for what in ("weight", "bias"))
@@ -223,15 +224,15 @@ class _LayerDirection:
                                         [_from(bias, part.row, (part.size,))])
         if self.cell.projected:
             douts, hidden = (_matrix(_at(array, self.d), rows)
-                             for array in (made["douts"], self.store.hidden))
+                             for array in (scratch["douts"], self.store.hidden))
             launches += matmul(transpose(stack_of(douts)), stack_of(hidden),
                                 stack_of(grads[self.layer, self.d, "h2r_weight"]),
                                 scratch=spare)
         return launches
 
-    def input_gradient(self, gx: Array, made: dict[str, Array]) -> list[Launch]:
+    def input_gradient(self, gx: Array, scratch: dict[str, Array]) -> list[Launch]:
         plan, launches = self.plan, []
-        dgates = _matrix(_at(made["dgates"], self.d), plan.rows)
+        dgates = _matrix(_at(scratch["dgates"], self.d), plan.rows)
         for number, part in enumerate(plan.parts):
             launches += matmul(_columns(dgates, part.column, part.size),
                                 _rows(self.weights["i2h_weight"], part),
@@ -253,15 +254,15 @@ def _take_kernel(real: type[np.floating]) -> CudaKernel:
 
 @cache
 def _previous_kernel(backwards: bool) -> CudaKernel:
-    """found (T, N, size) = values of the previous step, `start` before the first."""
+    """target (T, N, size) = values of the previous step, `start` before the first."""
     @grid_stride
-    def previous(i, values, start, lengths, found, steps, samples, size, across):
+    def previous(i, values, start, lengths, target, steps, samples, size, across):
         t, n, j = i // (samples * size), i // size % samples, i % size
         t = t + 1 if backwards else t - 1
         if t >= 0 and t < steps and t < lengths[n]:
-            found[i] = values[(t * samples + n) * across + j]
+            target[i] = values[(t * samples + n) * across + j]
         else:
-            found[i] = start[n * size + j]
+            target[i] = start[n * size + j]
     return previous
 
 
@@ -277,10 +278,10 @@ def _arrays(op: RNN, plan: RnnPlan, tensors: Outputs) -> NamedArrays:
     return op._arrays(plan, [data, None if vector is None else _Vector(vector), *rest])
 
 
-def _start(target: Array, given: Array | None) -> list[Launch]:
-    if given is None:
+def _start(target: Array, source: Array | None) -> list[Launch]:
+    if source is None:
         return fill(target, 0)
-    return run_program(COPY, [given.reshape(target.shape)], [target])
+    return run_program(COPY, [source.reshape(target.shape)], [target])
 
 
 def _forward(op: RNN, ins: Arrays, outs: Arrays, call: Call) -> list[Any]:
@@ -314,14 +315,14 @@ def _scratch(op: RNN, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
 
 
 def _backward(op: RNN, ins: Arrays, outs: Outputs, call: Call) -> list[Any]:
-    ograds, (*given, output, workspace) = ins[:op.num_visible], ins[op.num_visible:]
-    plan = op._plan(given[0])
-    arrays, grads = _arrays(op, plan, given), _arrays(op, plan, outs)
-    made = dict(zip(_backward_specs(plan), call.scratch, strict=True))
+    ograds, (*inputs, output, workspace) = ins[:op.num_visible], ins[op.num_visible:]
+    plan = op._plan(inputs[0])
+    arrays, grads = _arrays(op, plan, inputs), _arrays(op, plan, outs)
+    scratch = dict(zip(_backward_specs(plan), call.scratch, strict=True))
     stores, cell = plan.kept_stores(_Vector(workspace), output), Cell.of(plan, op._clip(plan.dtype))
     gy, heads = ograds[0], [*ograds[1:], None, None]
-    dh, dc, h0, c0 = (made[name] for name in ("dh", "dc", "h", "c"))
-    launches = [*_lengths(arrays, made["lengths"], plan.data[0]),
+    dh, dc, h0, c0 = (scratch[name] for name in ("dh", "dc", "h", "c"))
+    launches = [*_lengths(arrays, scratch["lengths"], plan.data[0]),
                 *(fill(grads.lengths, 0) if grads.lengths is not None else ())]
     for target, source in ((dh, heads[0]), (dc, heads[1]), (h0, arrays.state),
                            (c0, arrays.state_cell)):
@@ -329,13 +330,13 @@ def _backward(op: RNN, ins: Arrays, outs: Outputs, call: Call) -> list[Any]:
     gy = gy.reshape(plan.y_shape)
     for layer in reversed(range(len(stores))):
         x, gx = (arrays.data, grads.data) if layer == 0 else (stores[layer - 1].x,
-                                                             _at(made["gy"], layer % 2))
+                                                             _at(scratch["gy"], layer % 2))
         for d in range(plan.layout.directions):
             one = _LayerDirection(plan, cell, arrays.weights, stores[layer], (layer, d))
-            launches += one.backward(made, (gy, _at(dh, layer, d), _at(dc, layer, d)),
+            launches += one.backward(scratch, (gy, _at(dh, layer, d), _at(dc, layer, d)),
                                      (_at(h0, layer, d), _at(c0, layer, d)))
-            launches += one.parameter_gradients(x, grads.weights, made) if grads.weights else []
-            launches += one.input_gradient(gx, made) if gx is not None else []
+            launches += one.parameter_gradients(x, grads.weights, scratch) if grads.weights else []
+            launches += one.input_gradient(gx, scratch) if gx is not None else []
         if plan.dropout and layer:
             launches += run_program(TIMES, [gx, stores[layer - 1].mask], [gx])
         gy = gx

@@ -165,7 +165,7 @@ def _plain_backward(cell: Cell) -> Callable:
 def backward_kernel(cell: Cell) -> CudaKernel:
     """A step of all samples: dgates, and dh and dc of the step before.
 
-    `kept` is c for lstm; `old` is the previous c, for other modes the previous output.  With a
+    `c` is that of lstm; `old` is the previous c, for other modes the previous output.  With a
     projection `wide` is the gradient of its input, else it is dh, to which `gy` is added.
     """
     real, lstm, projected, parts = cell.real, cell.mode == LSTM, cell.projected, cell.parts
@@ -173,17 +173,17 @@ def backward_kernel(cell: Cell) -> CudaKernel:
     give = make(cell)
 
     @grid_stride
-    def backward_step(i, gates, dgates, wide, dc, kept, old, gy, lengths, t, size, across):
+    def backward_step(i, gates, dgates, wide, dc, c, old, gy, lengths, t, size, across):
         n, j = i // size, i % size
         if t < lengths[n]:
             dh = wide[i] if projected else wide[i] + real(gy[n * across + j])
-            given, dc_before = give(gates, dgates, n * parts * size + j, size, dh,
-                                    dc[i] if lstm else real(0), kept[i] if lstm else real(0),
-                                    old[i])
+            dh_before, dc_before = give(gates, dgates, n * parts * size + j, size, dh,
+                                        dc[i] if lstm else real(0), c[i] if lstm else real(0),
+                                        old[i])
             if lstm:
                 dc[i] = dc_before
             if not projected:
-                wide[i] = given
+                wide[i] = dh_before
         else:
             for part in range(parts):
                 dgates[(n * parts + part) * size + j] = real(0)
