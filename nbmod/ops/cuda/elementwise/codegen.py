@@ -46,7 +46,7 @@ def source(spec: KernelSpec, extents: Sequence[int], chunks: int = 1) -> str:
     words += [f"to_{kind} = CASTS['{kind}']" for kind in sorted(kinds)]
     body = (_sum_body(spec, extents, chunks) if any(spec.reduced)
             else _multi_body(spec) if spec.many else _map_body(spec, extents))
-    given = ["ADDRESSES", "SCALARS", "CHUNKS"] if spec.many else spec.parameters
+    parameters = ["ADDRESSES", "SCALARS", "CHUNKS"] if spec.many else spec.parameters
     shown = sorted({array.dtype for array in spec.arrays}) if spec.many else []
     arrays = ", ".join(f"{array.name.upper()} {array.dtype}" for array in spec.arrays)
     return "\n".join([
@@ -54,7 +54,7 @@ def source(spec: KernelSpec, extents: Sequence[int], chunks: int = 1) -> str:
         f"from {_HERE} import CASTS, MATH, cuda, kernel, minimum, thread, threads",
         *([f"from {_TABLES} import elements_at"] if spec.many else []),
         f"from numpy import {', '.join([*shown, f'{spec.real} as real'])}", "", *words, "", "",
-        "@kernel", f"def {spec.name}({', '.join([*given, 'count'])}):", *indent(body, 1), ""])
+        "@kernel", f"def {spec.name}({', '.join([*parameters, 'count'])}):", *indent(body, 1), ""])
 
 
 def _loads(spec: KernelSpec, extents: Sequence[int]) -> list[str]:
@@ -118,12 +118,12 @@ def _multi_body(spec: KernelSpec) -> list[str]:
     """A loop over parts (row of the tables, first element, end) of flat arrays or single elements,
     whose addresses and scalars are in tables."""
     arrays, scalars = spec.arrays, spec.program.scalars
-    found = [f"{array.name.upper()} = elements_at(ADDRESSES, row * {len(arrays)} + {k}, stop, "
+    views = [f"{array.name.upper()} = elements_at(ADDRESSES, row * {len(arrays)} + {k}, stop, "
              f"{array.dtype})" for k, array in enumerate(arrays)]
     loads = [f"{name} = SCALARS[row * {len(scalars)} + {k}]" for k, name in enumerate(scalars)]
     return ["for part in range(cuda.blockIdx.x, count, cuda.gridDim.x):",
             *indent(["row, start = CHUNKS[3 * part], CHUNKS[3 * part + 1]",
-                     "stop = CHUNKS[3 * part + 2]", *found, *loads,
+                     "stop = CHUNKS[3 * part + 2]", *views, *loads,
                      "for i in range(start + cuda.threadIdx.x, stop, cuda.blockDim.x):",
                      *indent(_step(spec, ()), 1)], 1)]
 
@@ -131,8 +131,8 @@ def _multi_body(spec: KernelSpec) -> list[str]:
 def _sum_body(spec: KernelSpec, extents: Sequence[int], chunks: int) -> list[str]:
     """A block reduction for each chunk of each element of an output that is a sum."""
     summed = [d for d, gone in enumerate(spec.reduced) if gone]
-    kept = [d for d, gone in enumerate(spec.reduced) if not gone]
-    terms, segments = (prod(extents[d] for d in dims) for dims in (summed, kept))
+    free_dims = [d for d, gone in enumerate(spec.reduced) if not gone]
+    terms, segments = (prod(extents[d] for d in dims) for dims in (summed, free_dims))
     length = -(-terms // chunks)
     position = " + ".join(f"i{d} * {prod(extents[d + 1:])}" for d in range(spec.rank))
     target = spec.targets[0]
@@ -143,7 +143,7 @@ def _sum_body(spec: KernelSpec, extents: Sequence[int], chunks: int) -> list[str
         "for task in range(cuda.blockIdx.x, count, cuda.gridDim.x):",
         *indent([
             f"segment, first = task % {segments}, task // {segments} * {length}",
-            *_unravel("segment", kept, extents),
+            *_unravel("segment", free_dims, extents),
             "total = real(0)",
             f"for term in range(first + tid, minimum(first + {length}, {terms}), {BLOCK_SIZE}):",
             *indent([*_unravel("term", summed, extents), f"i = {position}",

@@ -39,16 +39,16 @@ def run_program(program: Program, ins: Arrays, outs: Outputs,
     own; those come first, because the other may overwrite an input.
     """
     space = np.broadcast_shapes(*(a.shape for a in (*ins, *outs) if a is not None))
-    wanted = {i: out for i, out in enumerate(outs) if out is not None}
-    sums = [i for i, out in wanted.items() if out.size != size_of(space)]
-    passes = [[i] for i in sums] + [[i for i in wanted if i not in sums]]
+    targets = {i: out for i, out in enumerate(outs) if out is not None}
+    sums = [i for i, out in targets.items() if out.size != size_of(space)]
+    passes = [[i] for i in sums] + [[i for i in targets if i not in sums]]
     launches = []
     for group in filter(None, passes):
         part = prune(program, tuple(i in group for i in range(len(outs))))
         arrays = dict(zip(program.inputs, ins, strict=True))
         values = dict(zip(program.scalars, scalars, strict=True))
         launches += _launch(part, space, [arrays[name] for name in part.inputs],
-                            [wanted[i] for i in group], [values[name] for name in part.scalars],
+                            [targets[i] for i in group], [values[name] for name in part.scalars],
                             tuple(bool(add) and bool(add[i]) for i in group))
     return launches
 

@@ -139,9 +139,9 @@ def _merge_function(width: int, real: type[np.floating]) -> Callable:
                     counts[tid + half], means[tid + half], distances[tid + half])
             cuda.syncthreads()
             half //= 2
-        found = counts[tid % width], means[tid % width], distances[tid % width]
+        statistics = counts[tid % width], means[tid % width], distances[tid % width]
         cuda.syncthreads()
-        return found
+        return statistics
     return merge_block
 
 

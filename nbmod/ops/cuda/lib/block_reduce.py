@@ -77,9 +77,9 @@ def all_reduce_function(real: type[np.number], combine: Callable = _plus) -> Cal
         values = cuda.shared.array((1, BLOCK_SIZE), real)
         values[0, cuda.threadIdx.x] = value
         block_reduce(values)
-        found = values[0, 0]
+        result = values[0, 0]
         cuda.syncthreads()
-        return found
+        return result
     return all_reduce
 
 
@@ -106,9 +106,9 @@ def arg_reduce_function(real: type[np.number], precedes: Callable = first_larges
                 values[tid], indices[tid] = values[tid + half], indices[tid + half]
             cuda.syncthreads()
             half //= 2
-        found = values[0], indices[0]
+        result = values[0], indices[0]
         cuda.syncthreads()
-        return found
+        return result
     return arg_reduce
 
 

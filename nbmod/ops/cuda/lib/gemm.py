@@ -221,8 +221,8 @@ def _dense_kernel(config: GemmConfig, a_transposed: bool, b_transposed: bool, op
 def choose_split_k(config: GemmConfig, sizes: tuple[int, int, int], batch: int = 1) -> int:
     """The number of splits of each sum that fills the GPU with blocks."""
     columns, rows, _ = gemm_grid(sizes, config.tiles, 1)
-    wanted = FULL_GRID // max(columns * rows * batch, 1)
-    return max(min(wanted, sizes[2] // MIN_SPLIT_TERMS, MAX_SPLITS), 1)
+    splits = FULL_GRID // max(columns * rows * batch, 1)
+    return max(min(splits, sizes[2] // MIN_SPLIT_TERMS, MAX_SPLITS), 1)
 
 
 def gemm_scratch(config: GemmConfig, sizes: tuple[int, int, int]) -> list[Spec]:

@@ -50,9 +50,9 @@ def _off_norm_function(real: type[np.floating]) -> Callable:
             if i // side != i % side:
                 sums[0, tid] += number
         block_sum(sums)
-        found = sums[0, 0], sums[1, 0]
+        norms = sums[0, 0], sums[1, 0]
         cuda.syncthreads()
-        return found
+        return norms
     return off_norm
 
 

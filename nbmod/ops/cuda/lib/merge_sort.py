@@ -146,12 +146,12 @@ def sort_rows(load: Callable, x: Array, shape: tuple[int, int], params: tuple[in
 
 
 @device_function
-def lower_bound(keys, first, size, wanted):
-    """The number of the `size` ascending keys from index `first` on that are less than `wanted`."""
+def lower_bound(keys, first, size, key):
+    """The number of the `size` ascending keys from index `first` on that are less than `key`."""
     low, high = 0, size
     while low < high:
         middle = (low + high) // 2
-        if keys[first + middle] < wanted:
+        if keys[first + middle] < key:
             low = middle + 1
         else:
             high = middle

@@ -248,14 +248,14 @@ implements(Inverse, "cuda", _inverse, _inverse_backward,
 DETERMINANT = Program("determinant", (Assign("y", "sign * exp(size)"),), ("sign", "size"), ("y",))
 
 
-def _determined(ins: Arrays, inverted: Array | None, found: dict[str, Any], call: Call
+def _determined(ins: Arrays, inverted: Array | None, outputs: dict[str, Any], call: Call
                 ) -> list[Launch]:
     """Launches that write the requested outputs, by name, of a determinant."""
     spare, *scratch = call.scratch
     launches = inverse(ins[0], spare if inverted is None else inverted, scratch)
     programs = {"sign": (COPY, scratch[2:3]), "size": (COPY, scratch[3:]),
                 "determinant": (DETERMINANT, scratch[2:])}
-    for name, out in found.items():
+    for name, out in outputs.items():
         if out is not None:
             program, sources = programs[name]
             launches += run_program(program, sources, [out.reshape(-1)])

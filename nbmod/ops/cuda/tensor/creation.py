@@ -28,9 +28,9 @@ def computed_on_host(op: Op, ins: Arrays, outs: Arrays, call: Call) -> list[Any]
 
 
 def _make(op: Op, ins: Sequence[Array | np.ndarray], outs: Arrays, call: Call) -> None:
-    made = [None if out is None else np.empty(out.shape, out.dtype) for out in outs]
-    op.forward(ins, made, call)
-    for array, out in zip(made, outs, strict=True):
+    host_outs = [None if out is None else np.empty(out.shape, out.dtype) for out in outs]
+    op.forward(ins, host_outs, call)
+    for array, out in zip(host_outs, outs, strict=True):
         if out is not None:
             out.device.copy(array, out)
 

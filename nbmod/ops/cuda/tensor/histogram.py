@@ -23,7 +23,7 @@ def _bin_kernel(dtype: np.dtype) -> CudaKernel:
     kind: Any = dtype.type
 
     @grid_stride
-    def find_bins(i, x, edges, found, bins):
+    def find_bins(i, x, edges, y, bins):
         value, low, high = kind(x[i]), 0, bins
         while low < high:
             middle = (low + high + 1) // 2
@@ -32,7 +32,7 @@ def _bin_kernel(dtype: np.dtype) -> CudaKernel:
             else:
                 high = middle - 1
         inside = kind(edges[0]) <= value and value <= kind(edges[bins])
-        found[i] = low if inside else bins
+        y[i] = low if inside else bins
     return find_bins
 
 
@@ -57,12 +57,12 @@ def _histogram(op: Histogram, ins: Arrays, outs: Arrays, call: Call) -> list[Any
         edges = ins[1]
     else:
         assert op.bin_cnt is not None
-        made = np.histogram_bin_edges(np.empty(0, kind), op.bin_cnt,
-                                       (op.range[0], op.range[1])).astype(kind)
-        launches.append(lambda: edges.device.copy(made, edges))
+        host_edges = np.histogram_bin_edges(np.empty(0, kind), op.bin_cnt,
+                                            (op.range[0], op.range[1])).astype(kind)
+        launches.append(lambda: edges.device.copy(host_edges, edges))
     launches += each(_bin_kernel(kind), x.size, x, edges, bins, counts.size)
-    found, (keys, _) = sort_rows(ascending, bins, (1, x.size), (x.size, 0), scratch)
-    launches += found + each(_count_runs, counts.size, keys, counts, x.size)
+    sorting, (keys, _) = sort_rows(ascending, bins, (1, x.size), (x.size, 0), scratch)
+    launches += sorting + each(_count_runs, counts.size, keys, counts, x.size)
     if outs[1] is not None:
         launches += run_program(COPY, [edges], [outs[1]])
     return launches

@@ -127,13 +127,13 @@ def _position_function(dtype: np.dtype, sizes: tuple[int, ...]) -> Callable:
 
     @device_function
     def position(index, row, k, size, span):
-        found = np.int32(0)
+        offset = np.int32(0)
         for d in range(depth):
             value = wide(index[d * span + k])
             if value < wide(0):
                 value += wide(sizes[d])
-            found = found * np.int32(sizes[d]) + clipped(value, sizes[d])
-        return found
+            offset = offset * np.int32(sizes[d]) + clipped(value, sizes[d])
+        return offset
     return position
 
 
@@ -182,22 +182,22 @@ def _chunk_kernel(total: type[np.number]) -> CudaKernel:
         chunk, j = i // width, i % width
         first, stop = chunk * CHUNK, minimum(chunk * CHUNK + CHUNK, terms)
         begun = first > 0 and keys[first - 1] == keys[first]
-        found = total(0)
+        run_sum = total(0)
         for place in range(first, stop):
             key = keys[place]
-            found += total(g[where[place] * width + j])
+            run_sum += total(g[where[place] * width + j])
             last = place + 1 == terms
             if last or keys[place + 1] != key:
                 if begun:
-                    heads[i] = found
+                    heads[i] = run_sum
                 else:
-                    gx[key * width + j] = found
-                begun, found = False, total(0)
+                    gx[key * width + j] = run_sum
+                begun, run_sum = False, total(0)
         if stop < terms and keys[stop - 1] == keys[stop]:
             if begun:
-                heads[i] = found
+                heads[i] = run_sum
             else:
-                tails[i] = found
+                tails[i] = run_sum
     return add_chunks
 
 
@@ -212,14 +212,14 @@ def _join_kernel(total: type[np.number]) -> CudaKernel:
         if last + 1 < terms and keys[last] == keys[last + 1]:
             key = keys[last]
             if chunk == 0 or keys[chunk * CHUNK - 1] != key:
-                found, at = tails[i], i
+                run_sum, at = tails[i], i
                 while last + 1 < terms and keys[last + 1] == key:
                     at += width
-                    found += heads[at]
+                    run_sum += heads[at]
                     last += CHUNK
                     if last >= terms or keys[last] != key:
                         last = terms
-                gx[key * width + i % width] = found
+                gx[key * width + i % width] = run_sum
     return join_chunks
 
 

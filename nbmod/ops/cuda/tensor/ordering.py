@@ -35,8 +35,8 @@ def _load(dtype: np.dtype, descending: bool) -> Callable:
 def _pick_kernel(kind: str, real: type[np.number]) -> CudaKernel:
     """Write an output: the selected elements, their indices, or a mask."""
     @grid_stride
-    def pick(i, x, where, y, wanted, size, inner):
-        a, k, b = i // (wanted * inner), i // inner % wanted, i % inner
+    def pick(i, x, where, y, length, size, inner):
+        a, k, b = i // (length * inner), i // inner % length, i % inner
         at = where[(a * inner + b) * size + k]
         if kind == "value":
             y[i] = x[(a * size + at) * inner + b]
@@ -65,21 +65,21 @@ def _order(op: _Ordering, ins: Arrays, outs: Outputs, call: Call) -> list[Launch
     outer, size, inner = _threefold(op, x.shape)
     launches, (_, where) = sort_rows(_load(x.dtype, not op.is_ascend), x, (outer * inner, size),
                                      (size, inner), call.scratch)
-    wanted = op.count(size)
+    length = op.count(size)
     for kind, out in zip(op.kinds(), outs, strict=True):
         if out is None:
             continue
         if kind == "mask":
             launches += fill(out, 0)
-        launches += each(_pick_kernel(kind, value_type(out.dtype)), outer * wanted * inner, x,
-                         where, out, wanted, size, inner)
+        launches += each(_pick_kernel(kind, value_type(out.dtype)), outer * length * inner, x,
+                         where, out, length, size, inner)
     return launches
 
 
 @grid_stride
-def _put(i, g, where, gx, wanted, size, inner):
+def _put(i, g, where, gx, length, size, inner):
     at = np.int32(where[i])
-    gx[(i // (wanted * inner) * size + at) * inner + i % inner] = g[i]
+    gx[(i // (length * inner) * size + at) * inner + i % inner] = g[i]
 
 
 def _order_backward(op: _Ordering, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:

@@ -103,7 +103,7 @@ def _fold_kernel(mode: str, shape: tuple[int, ...], before: tuple[int, ...],
         copies = 1
         for d in range(rank):
             copies *= seen(i // inner[d] % shape[d], shape[d], before[d], after[d])
-        found = total(0)
+        gradient = total(0)
         for number in range(copies):
             at, rest = 0, number
             for d in range(rank):
@@ -111,8 +111,8 @@ def _fold_kernel(mode: str, shape: tuple[int, ...], before: tuple[int, ...],
                 choices = seen(index, shape[d], before[d], after[d])
                 at += place(index, shape[d], before[d], rest % choices) * steps[d]
                 rest //= choices
-            found += total(g[at])
-        gx[i] = found
+            gradient += total(g[at])
+        gx[i] = gradient
     return fold
 
 
@@ -133,9 +133,9 @@ def _pad_backward(op: Pad, ins: Arrays, outs: Arrays, call: Call) -> list[Launch
 # -- Diag ---------------------------------------------------------------------------------------
 
 
-def _diagonal_view(op: Diag, matrix: Array, given: Array) -> View:
-    """The diagonal of a tensor; axes are those of `given`, data of the op."""
-    axes = (0, 1) if given.ndim == 1 else (op.axis1, op.axis2)
+def _diagonal_view(op: Diag, matrix: Array, data: Array) -> View:
+    """The diagonal of a tensor, along the axes of the diagonal of `data`."""
+    axes = (0, 1) if data.ndim == 1 else (op.axis1, op.axis2)
     return view_of(matrix, lambda model: _diagonal(model, op.k, *axes))
 
 

@@ -130,10 +130,10 @@ FOLDS: dict[type[Reduction] | int, tuple[Callable, Callable, int | None]] = {
 def _places(shape: tuple[int, ...], axes: Collection[int]) -> tuple[Callable, ...]:
     """(base(segment), offset(term)) of elements whose `axes` are reduced."""
     steps = [prod(shape[axis + 1:]) for axis in range(len(shape))]
-    kept = [axis for axis in range(len(shape)) if axis not in axes]
+    free_axes = [axis for axis in range(len(shape)) if axis not in axes]
     return tuple(offset_function(tuple(shape[axis] for axis in group),
                                  tuple(steps[axis] for axis in group))
-                 for group in (kept, sorted(axes)))
+                 for group in (free_axes, sorted(axes)))
 
 
 def _chunks(segments: int, terms: int) -> tuple[int, int]:

@@ -76,8 +76,8 @@ def _selected(index: Array, chosen: Array, count: int) -> tuple[Callable[[], Non
     selected = chosen.part(0, (count,))
 
     def find() -> None:
-        found = np.flatnonzero(index.device.to_numpy(index))
-        chosen.device.copy(found.astype(np.int32), selected)
+        rows = np.flatnonzero(index.device.to_numpy(index))
+        chosen.device.copy(rows.astype(np.int32), selected)
 
     return find, lookup_rows(selected, len(index))
 
@@ -107,22 +107,22 @@ implements(BooleanMask, "cuda", _mask, _mask_backward, _mask_scratch, _mask_scra
 
 @cache
 def _positions_kernel(inner: tuple[int, ...], extents: tuple[int, ...]) -> CudaKernel:
-    wanted = len(inner)
+    rank = len(inner)
     inner, extents = int32s(inner), int32s(extents)
 
     @grid_stride
     def positions(i, y):
-        for d in range(wanted):
-            y[i * wanted + d] = i // inner[d] % extents[d]
+        for d in range(rank):
+            y[i * rank + d] = i // inner[d] % extents[d]
     return positions
 
 
 def _index_array(op: IndexArray, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     shape = ins[0].shape
     axes = op._axes(len(shape))
-    made = _positions_kernel(tuple(prod(shape[axis + 1:]) for axis in axes),
-                             tuple(shape[axis] for axis in axes))
-    return each(made, prod(shape), outs[0])
+    kernel = _positions_kernel(tuple(prod(shape[axis + 1:]) for axis in axes),
+                               tuple(shape[axis] for axis in axes))
+    return each(kernel, prod(shape), outs[0])
 
 
 implements(IndexArray, "cuda", _index_array)
@@ -160,9 +160,9 @@ def _khatri_rao_backward(op: KhatriRao, ins: Arrays, outs: Outputs, call: Call) 
     launches, (partial,) = [], call.scratch
     for i, out in enumerate(outs):
         if out is not None:
-            found = _times(g, factors, partial, i)
-            whole = _among(partial if found else g, factors, i)
-            launches += found + run_program(COPY, [whole], [out.reshape(1, -1, 1, g.shape[-1])])
+            products = _times(g, factors, partial, i)
+            whole = _among(partial if products else g, factors, i)
+            launches += products + run_program(COPY, [whole], [out.reshape(1, -1, 1, g.shape[-1])])
     return launches
 
 
