@@ -158,13 +158,13 @@ def _change(op: _Colour, ins: Arrays, outs: Arrays, call: Call) -> list[PerRun]:
     (x,), (y,), (middle, *sums) = ins, outs, call.scratch
 
     def launches() -> list[Launch]:
-        found, here = [], x
+        sequence, here = [], x
         steps = op.steps() or [(_brightness, 1)]
         for number, (transform, value) in enumerate(steps, 1):
             there = y if number == len(steps) else middle
-            found += _step(transform, value, here, there, sums)
+            sequence += _step(transform, value, here, there, sums)
             here = there
-        return found
+        return sequence
 
     return [PerRun(launches)]
 

@@ -222,10 +222,10 @@ def _resize_kernel(sizes: tuple[int, ...], kind: np.dtype, real: type[np.number]
         row, column = pixel // out_width % out_height * taps_y, pixel % out_width * taps_x
         total = real(0)
         for v in range(row, row + taps_y):
-            line, found = (image + rows[v]) * width, real(0)
+            line, row_sum = (image + rows[v]) * width, real(0)
             for u in range(column, column + taps_x):
-                found += weights[u] * real(x[(line + columns[u]) * channels + i % channels])
-            total += share(shares[v], found)
+                row_sum += weights[u] * real(x[(line + columns[u]) * channels + i % channels])
+            total += share(shares[v], row_sum)
         y[i] = finish(total)
     return resize_image
 

@@ -55,14 +55,14 @@ def _shrink_kernel(real: type[np.floating]) -> CudaKernel:
 def _parts(op: UpSampling, shapes: Sequence[Shape], large: Array) -> list[tuple[int, ...]]:
     """For every input: channels, height, width, the scale factor, the offset of its part of an
     output image, and the stride of output images."""
-    found: list[tuple[int, ...]] = []
+    parts: list[tuple[int, ...]] = []
     area, first = large.shape[2] * large.shape[3], 0
     joined = op.multi_input_mode == "concat"
     for _, channels, height, width in shapes:
-        found.append((channels, height, width, large.shape[2] // height, first * area,
+        parts.append((channels, height, width, large.shape[2] // height, first * area,
                       large.shape[1] * area))
         first += channels if joined else 0
-    return found
+    return parts
 
 
 def _upsample(op: UpSampling, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:

@@ -120,17 +120,17 @@ def _columns(*arrays: Array) -> list[Array]:
 
 def forward(op: BatchNormOp, ins: Arrays, outs: Arrays, call: Call) -> list[Any]:
     """Launches of the forward pass (see `ops.dispatch.Prepare`)."""
-    given = dict(zip(op.list_inputs(), ins, strict=True))
+    tensors = dict(zip(op.list_inputs(), ins, strict=True))
     data, gamma, moving_mean, moving_var = (
-        given[name] for name in ("data", "gamma", "moving_mean", "moving_var"))
+        tensors[name] for name in ("data", "gamma", "moving_mean", "moving_var"))
     variance = outs[2] if op.shows_variance else None
     inverse_out = None if op.shows_variance else outs[2]
     mean, inverse = or_scratch((outs[1], inverse_out), call.scratch[2:])
     # MXNet does this in every eager call; its executor only where it could train.
     ones = fill(gamma, 1) if op.fix_gamma and (not call.specs or outs[1] is not None) else []
-    added = [_split(op, given["add"])] if op.add else []
+    added = [_split(op, tensors["add"])] if op.add else []
     apply = run_program(_normalize(op), [
-        _split(op, data), *_columns(mean, inverse, given["beta"], *[gamma] * (not op.fix_gamma)),
+        _split(op, data), *_columns(mean, inverse, tensors["beta"], *[gamma] * (not op.fix_gamma)),
         *added], [_split(op, outs[0])])
     of_batch = ones + _variance(op, data, variance, call.scratch) + moments(
         data, _groups(op, data), mean, inverse, call.scratch, op.eps, True) + apply
@@ -153,18 +153,18 @@ def _variance(op: BatchNormOp, data: Array, variance: Array | None, scratch: Seq
 
 def backward(op: BatchNormOp, ins: Arrays, outs: Outputs, call: Call) -> list[Any]:
     """Launches of the backward pass (see `ops.dispatch.Prepare`)."""
-    given = dict(zip(op.list_needs(), ins, strict=True))
-    moving = [given["moving_mean"], given["moving_var"]]
-    found, fixed = (given["mean"], given["var"]), call.scratch[4]
+    tensors = dict(zip(op.list_needs(), ins, strict=True))
+    moving = [tensors["moving_mean"], tensors["moving_var"]]
+    statistics, fixed = (tensors["mean"], tensors["var"]), call.scratch[4]
     inverted = []
     if op.shows_variance:
-        inverted = run_program(INVERSE, [given["var"]], [call.scratch[5]], [op.eps])
-        found = (given["mean"], call.scratch[5])
+        inverted = run_program(INVERSE, [tensors["var"]], [call.scratch[5]], [op.eps])
+        statistics = (tensors["mean"], call.scratch[5])
     momentum = as_float32(op.momentum)
-    follow = run_program(FOLLOW, [*moving, *found], moving, [momentum, 1 - momentum, op.eps])
-    of_batch = inverted + _gradients(op, given, outs, call, found) + follow
+    follow = run_program(FOLLOW, [*moving, *statistics], moving, [momentum, 1 - momentum, op.eps])
+    of_batch = inverted + _gradients(op, tensors, outs, call, statistics) + follow
     of_past = run_program(INVERSE, [moving[1]], [fixed], [op.eps]) + _gradients(
-        op, given, outs, call, (moving[0], fixed))
+        op, tensors, outs, call, (moving[0], fixed))
     return [PerRun(
         lambda: of_batch if call.is_train and not op.use_global_stats else of_past)]
 
@@ -176,15 +176,15 @@ def _passing(op: BatchNormOp) -> str:
     return "within" if "beta" in op.list_needs() else "shown"
 
 
-def _gradients(op: BatchNormOp, given: Mapping[str, Array], outs: Outputs, call: Call,
+def _gradients(op: BatchNormOp, tensors: Mapping[str, Array], outs: Outputs, call: Call,
                statistics: tuple[Array, Array]) -> list[Launch]:
     """Launches that write the gradients, given the mean and inverse deviation that were used."""
-    wanted = dict(zip(op.list_inputs(), outs, strict=False))
-    gx, ggamma, gbeta = (wanted[name] for name in ("data", "gamma", "beta"))
+    grads = dict(zip(op.list_inputs(), outs, strict=False))
+    gx, ggamma, gbeta = (grads[name] for name in ("data", "gamma", "beta"))
     totals, along, fixed = call.scratch[2:5]
     mean, inverse = statistics
-    groups = _groups(op, given["data"])
-    launches = _sums(op, given, wanted.get("add"), statistics, call.scratch)
+    groups = _groups(op, tensors["data"])
+    launches = _sums(op, tensors, grads.get("add"), statistics, call.scratch)
     if gbeta is not None:
         launches += run_program(COPY, [totals], [gbeta])
     if ggamma is not None:
@@ -192,33 +192,33 @@ def _gradients(op: BatchNormOp, given: Mapping[str, Array], outs: Outputs, call:
             ALONG, [along, inverse], [ggamma])
     if gx is None:
         return launches
-    g, x, passing = given["ograd"], given["data"], _passing(op)
-    if (added := wanted.get("add")) is not None:
+    g, x, passing = tensors["ograd"], tensors["data"], _passing(op)
+    if (added := grads.get("add")) is not None:
         g, passing = added, "all"
-    limit = ([_split(op, given["output"])] if passing == "shown" else
-             _columns(given["beta"]) if passing == "within" else [])
+    limit = ([_split(op, tensors["output"])] if passing == "shown" else
+             _columns(tensors["beta"]) if passing == "within" else [])
     operands = [_split(op, g), _split(op, x), *_columns(mean, inverse, totals, along),
-                *_columns(*[given["gamma"]] * (not op.fix_gamma)), *limit]
+                *_columns(*[tensors["gamma"]] * (not op.fix_gamma)), *limit]
     share = 0.0 if inverse is fixed else 1 / groups.size
     return launches + run_program(_gradient(op, passing), operands, [_split(op, gx)], [share])
 
 
-def _sums(op: BatchNormOp, given: Mapping[str, Array], gadd: Array | None,
+def _sums(op: BatchNormOp, tensors: Mapping[str, Array], gadd: Array | None,
           statistics: tuple[Array, Array], scratch: Sequence[Array]) -> list[Launch]:
     """Launches that sum the gradients of beta, and those of gamma times the deviation, and write
     the gradient of the addend on the way."""
-    g, x, (mean, inverse), passing = given["ograd"], given["data"], statistics, _passing(op)
+    g, x, (mean, inverse), passing = tensors["ograd"], tensors["data"], statistics, _passing(op)
     *partials, totals, along, _, scale = scratch
     real, launches, more = real_of(x.dtype), list[Launch](), list[Array]()
     if passing == "within":
         if op.fix_gamma:
             scale = inverse
         else:
-            launches += run_program(ALONG, [given["gamma"], inverse], [scale])
-        take, more = _within_function(real, op.most), [scale, given["beta"]]
+            launches += run_program(ALONG, [tensors["gamma"], inverse], [scale])
+        take, more = _within_function(real, op.most), [scale, tensors["beta"]]
     elif passing == "shown" or gadd is not None:
         take = _shown_function(real, op.relu, gadd is not None)
-        more = [given["output"] if op.relu else g, g if gadd is None else gadd]
+        more = [tensors["output"] if op.relu else g, g if gadd is None else gadd]
     else:
         take = centered_terms
     return launches + paired_sums(take, (g, x, mean, *more), _groups(op, x), (totals, along),

@@ -133,8 +133,8 @@ def _forward(op: CTCLoss, ins: Arrays, outs: Arrays, call: Call) -> list[Any]:
     (time, samples, classes), width, real = logs.shape, alpha.shape[-1], real_of(logs.dtype)
 
     def read_labels() -> None:
-        given = [array.device.to_numpy(array) for array in ins[1:]]
-        labels = op.labels([logs, *given])
+        values = [array.device.to_numpy(array) for array in ins[1:]]
+        labels = op.labels([logs, *values])
         table.device.copy(np.column_stack(labels).astype(table.dtype), table)
 
     launches = [read_labels, *softmax(AxisView.along(logs.shape, -1), ins[0], logs,

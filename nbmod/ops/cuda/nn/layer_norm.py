@@ -70,8 +70,8 @@ def _layer(op: LayerNorm, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]
 
 def _shown(outs: Sequence[Array | None], *statistics: Array) -> list[Launch]:
     """Launches that write mean and deviation, in the type of the data, to outputs that exist."""
-    return [launch for found, out in zip(statistics, outs[1:], strict=True) if out is not None
-            for launch in run_program(COPY, [found], [out])]
+    return [launch for statistic, out in zip(statistics, outs[1:], strict=True) if out is not None
+            for launch in run_program(COPY, [statistic], [out])]
 
 
 def _layer_backward(op: LayerNorm, ins: Arrays, outs: Outputs, call: Call) -> list[Launch]:

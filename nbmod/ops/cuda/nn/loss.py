@@ -44,11 +44,11 @@ def _against_labels_kernel(rule: _Rule) -> CudaKernel:
     real, ignoring, times_head, counted = rule
 
     @grid_stride
-    def against_labels(i, y, label, head, gx, found, size, inner, factor, right, wrong, ignored):
+    def against_labels(i, y, label, head, gx, total, size, inner, factor, right, wrong, ignored):
         position, k = i // (size * inner) * inner + i % inner, i // inner % size
         scale = factor
         if counted:     # rounded like the parameter it is part of
-            scale = real(np.float32(np.float64(factor) / maximum(found[0], 1.0)))
+            scale = real(np.float32(np.float64(factor) / maximum(total[0], 1.0)))
         own = whole(real(label[position]))
         if ignoring and own == ignored:
             scale = real(0)
@@ -131,8 +131,8 @@ def _above_kernel(real: type[np.floating], threshold: float) -> CudaKernel:
 @cache
 def _shared_kernel(real: type[np.floating]) -> CudaKernel:
     @grid_stride
-    def shared(i, gx, found, scale):
-        gx[i] = scale / real(maximum(found[0], 1.0))
+    def shared(i, gx, total, scale):
+        gx[i] = scale / real(maximum(total[0], 1.0))
     return shared
 
 
@@ -141,10 +141,10 @@ def _make_loss_backward(op: MakeLoss, ins: Arrays, outs: Arrays, call: Call) -> 
     if op.normalization != "valid":
         batch = loss.shape[0] if op.normalization == "batch" and loss.ndim > 1 else 1
         return fill(gx, as_float32(scale / batch))
-    real, found = real_of(loss.dtype), call.scratch[0]
+    real, total = real_of(loss.dtype), call.scratch[0]
     above = _above_kernel(real, as_float32(op.valid_thresh))
-    return [*each_block(above, 1, loss, found, loss.size, False),
-            *each(_shared_kernel(real), gx.size, gx, found, real(scale))]
+    return [*each_block(above, 1, loss, total, loss.size, False),
+            *each(_shared_kernel(real), gx.size, gx, total, real(scale))]
 
 
 AVERAGE = Program("average", (Assign("m", "y / n"),), ("y",), ("m",), ("n",))

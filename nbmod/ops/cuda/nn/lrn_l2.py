@@ -31,8 +31,8 @@ def _view(op: L2Normalization, tensor: Array | Spec) -> tuple[int, int, int]:
     shape = tensor.shape
     if op.mode == "channel":
         return shape[0], shape[1], size_of(shape[2:])
-    kept = 1 if op.mode == "instance" else 2
-    return size_of(shape[:kept]), size_of(shape[kept:]), 1
+    axis = 1 if op.mode == "instance" else 2
+    return size_of(shape[:axis]), size_of(shape[axis:]), 1
 
 
 def _lengths(op: L2Normalization, data: Spec) -> Spec:

@@ -40,17 +40,18 @@ def _scratch(op: MultiUpdate, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
 
 def _members(op: MultiUpdate, ins: Arrays, outs: Arrays) -> list[TensorUpdate] | None:
     """The update of every weight; None if weights must be updated one by one."""
-    rates, found = [0.0] * op.count, []
+    rates, updates = [0.0] * op.count, []
     if op.rule.update is not Update.update or op.rule.execute is not Update.execute:
         return None
     for rule, part, out in _parts(op, rates, rates, ins, outs):
         if out[0] is None or not out[0].size:
             return None
         tensors = rule.tensors(part, out)
-        found.append(TensorUpdate(rule.program(), *([tensors[name] for name in names] for names in (
-            rule.program().inputs, rule.program().outputs))))
+        program = rule.program()
+        updates.append(TensorUpdate(program, *([tensors[name] for name in names]
+                                               for names in (program.inputs, program.outputs))))
     device = outs[0].device
-    return None if overlap(map(_touched, found), device) else found
+    return None if overlap(map(_touched, updates), device) else updates
 
 
 def _touched(member: TensorUpdate) -> tuple[list[Any], Sequence[Any]]:
@@ -65,14 +66,14 @@ def _at_once(op: MultiUpdate, members: Sequence[TensorUpdate], lrs: Rates, wds: 
     launch."""
     rules = [op.rule_for(index, float(lr), float(wd))
              for index, (lr, wd) in enumerate(zip(lrs, wds, strict=True))]
-    found = []
+    groups = []
     for positions in group_by_kind(members):
         chosen = [members[position] for position in positions]
         numbers = np.array([rules[position].scalar_values(members[position].program)
                             for position in positions], real_of(chosen))
         there = chosen[0].outs[0].device.from_numpy(numbers)
-        found.append((positions, there, launch(chosen, there)))
-    return found
+        groups.append((positions, there, launch(chosen, there)))
+    return groups
 
 
 def _multi(op: MultiUpdate, ins: Arrays, outs: Arrays, call: Call) -> list[Any]:
@@ -119,11 +120,11 @@ def _rates_kernel(real: type[np.floating], width: int, lr: int, wd: int) -> Cuda
 def _one_by_one(op: MultiUpdate, lrs: Rates, wds: Rates, ins: Arrays, outs: Arrays, call: Call
                 ) -> list[Any]:
     share = len(call.scratch) // op.count
-    found: list[Any] = []
+    launches: list[Any] = []
     for index, (rule, part, out) in enumerate(_parts(op, lrs, wds, ins, outs)):
         own = Call(scratch=call.scratch[index * share:(index + 1) * share])
-        found += prepare(rule, [CUDA], part, out, own)
-    return found
+        launches += prepare(rule, [CUDA], part, out, own)
+    return launches
 
 
 implements(MultiUpdate, "cuda", _multi, scratch=_scratch)

@@ -121,8 +121,8 @@ def _requantize(op: Requantize, ins: Arrays, outs: Arrays, call: Call) -> list[L
     if op.calibrated:
         return _rounding(settle, x, (low, high, x, x), outs, call.scratch[0],
                          (op.min_calib_range, op.max_calib_range))
-    launches, found = extremes(x, call.scratch[1:])
-    return launches + _rounding(settle, x, (low, high, *found), outs, call.scratch[0])
+    launches, ends = extremes(x, call.scratch[1:])
+    return launches + _rounding(settle, x, (low, high, *ends), outs, call.scratch[0])
 
 
 def _measured(op: Op, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
@@ -149,9 +149,9 @@ def _asym_kernel(known: bool) -> CudaKernel:
 def _quantize_asym(op: QuantizeAsym, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
     x, bounds = ins[0], (op.min_calib_range, op.max_calib_range)
     known = None not in bounds
-    launches, found = ([], (x, x)) if known else extremes(x, call.scratch[1:])
+    launches, ends = ([], (x, x)) if known else extremes(x, call.scratch[1:])
     first, last = (real(number) if known else real(0) for number in bounds)
-    return launches + each(_asym_kernel(known), x.size, x, *found, outs[0],
+    return launches + each(_asym_kernel(known), x.size, x, *ends, outs[0],
                            *ends_of(outs, call.scratch), first, last)
 
 

@@ -77,8 +77,8 @@ def spare_end(op: Op, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
 
 def ends_of(outs: Outputs, spare: Sequence[Array]) -> list[Array]:
     """The arrays for the ends of the output's range: outputs, or scratch in their place."""
-    wanted = (*outs[1:3], None, None)[:2]
-    return [spare[i % len(spare)] if end is None else end for i, end in enumerate(wanted)]
+    ends = (*outs[1:3], None, None)[:2]
+    return [spare[i % len(spare)] if end is None else end for i, end in enumerate(ends)]
 
 
 def keep_range(ends: Sequence[Array], outs: Outputs) -> list[Launch]:
@@ -120,13 +120,13 @@ def _extremes_kernel(dtype: np.dtype) -> CudaKernel:
 def extremes(x: Array, scratch: Sequence[Array]) -> tuple[list[Launch], list[Array]]:
     """Launches that compute minimum and maximum of x, 0 if it is empty, and the arrays that receive
     them; `scratch` from `extremes_scratch`."""
-    lows, highs, *found = scratch
+    lows, highs, *ends = scratch
     if not x.size:
-        return [*fill(found[0], 0), *fill(found[1], 0)], found
+        return [*fill(ends[0], 0), *fill(ends[1], 0)], ends
     make, length = _extremes_kernel(x.dtype), -(-x.size // lows.size)
     chunks = -(-x.size // length)
     return [*each_block(make, chunks, x, x, lows, highs, length, x.size),
-            *each_block(make, 1, lows, highs, *found, chunks, chunks)], found
+            *each_block(make, 1, lows, highs, *ends, chunks, chunks)], ends
 
 
 def extremes_scratch(x: Spec) -> list[Spec]:

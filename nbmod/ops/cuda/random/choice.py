@@ -24,11 +24,11 @@ def _share_kernel(real: type[np.floating]) -> CudaKernel:
     @grid_stride
     def share(i, g, p, drawn, gp, categories, draws):
         row, category = i // categories, i % categories
-        found = real(0)
+        total = real(0)
         for k in range(row * draws, (row + 1) * draws):
             if np.int32(drawn[k]) == category:
-                found += real(g[k]) / real(p[i])
-        gp[i] = found
+                total += real(g[k]) / real(p[i])
+        gp[i] = total
     return share
 
 
