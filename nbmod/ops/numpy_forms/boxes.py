@@ -77,33 +77,33 @@ def suppress(boxes: np.ndarray, threshold: float, groups: np.ndarray | None = No
     A box stays if its overlap with no better one of its group that stays is above `threshold`.
     """
     areas, corners = _areas(boxes, pixel, is_center), _as_corners(boxes, is_center)
-    kept: list[int] = []
+    indices: list[int] = []
     rest = np.arange(len(boxes))
-    while rest.size and len(kept) != most:
+    while rest.size and len(indices) != most:
         best, rest = rest[0], rest[1:]
-        kept.append(best)
+        indices.append(best)
         common = _common_area(corners[best], corners[rest], pixel)
         hit = common / (areas[best] + areas[rest] - common) > threshold
         if groups is not None:
             hit &= groups[rest] == groups[best]
         rest = rest[~hit]
-    return np.array(kept, np.int64)
+    return np.array(indices, np.int64)
 
 
 def _box_nms(op: BoxNMS, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
     groups, count, most = op._counts(ins[0].shape)
     data, y = (array.reshape(groups, count, -1) for array in (ins[0], outs[0]))
     for image, rows in enumerate(data):
-        kept = np.arange(count) if op.topk == 0 else _kept(op, rows, most)
+        indices = np.arange(count) if op.topk == 0 else _nms_indices(op, rows, most)
         y[image] = -1
-        y[image, :len(kept)] = rows[kept] if op.topk == 0 else _converted(op, rows[kept])
+        y[image, :len(indices)] = rows[indices] if op.topk == 0 else _converted(op, rows[indices])
         if outs[1] is not None:
             where = outs[1].reshape(groups, count)[image]
             where[:] = -1
-            where[:len(kept)] = kept
+            where[:len(indices)] = indices
 
 
-def _kept(op: BoxNMS, rows: np.ndarray, most: int) -> Any:
+def _nms_indices(op: BoxNMS, rows: np.ndarray, most: int) -> Any:
     """Positions of the rows that stay."""
     score = rows[:, op.score_index]
     valid = score > as_float32(op.valid_thresh)

@@ -88,8 +88,8 @@ def _deformable_convolution_gradient(op: DeformableOp, ins: Sequence[Any], outs:
         if gx is not None:
             columns.points.scatter(g * columns.mask, gx[n].reshape(len(g), -1, geo.window.pixels))
         if goffset is not None:
-            found = columns.place_gradients(g).reshape(len(g), 2, geo.window.taps, -1)
-            goffset[n] = found.swapaxes(1, 2).reshape(goffset[n].shape)
+            gradient = columns.place_gradients(g).reshape(len(g), 2, geo.window.taps, -1)
+            goffset[n] = gradient.swapaxes(1, 2).reshape(goffset[n].shape)
         if gmask is not None:
             gmask[n] = (g * columns.samples).sum(axis=1).reshape(gmask[n].shape)
         if gw is not None:

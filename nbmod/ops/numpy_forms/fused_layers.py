@@ -65,9 +65,9 @@ def _fused_convolution(op: FusedConvolution, ins: Sequence[Any], outs: Sequence[
 def _fused_fully_connected(op: FusedFullyConnected, ins: Sequence[Any], outs: Sequence[Any],
                            call: Call) -> None:
     work = [np.empty(*spec) for spec in op.own_work(ins, outs)]
-    given = op.pick(ins)
+    tensors = op.pick(ins)
     multiply = None if op.quantized else prepare_numpy_form(
-        op.layer, [given["data"], given["weight"]], [outs[0]], call)
+        op.layer, [tensors["data"], tensors["weight"]], [outs[0]], call)
     op.chained(ins, outs, work, multiply, PASSES)()
 
 

@@ -91,12 +91,12 @@ def _log_likelihood(of: _History) -> Any:
 def _hawkes_ll_gradient(op: HawkesLL, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
     g, gleft = (np.asarray(array, np.float64) for array in ins[:2])
     glags = np.zeros(ins[6].shape)
-    found = []
+    all_grads = []
     for n, history in enumerate(_histories(op, ins[2:])):
         *grads, own_lags = _gradients(history, g[n], gleft[n])
         glags[n, :len(own_lags)] = own_lags
-        found.append(grads)
-    glda, galpha, gbeta, gstate, guntil = (np.array(each) for each in zip(*found, strict=True))
+        all_grads.append(grads)
+    glda, galpha, gbeta, gstate, guntil = (np.array(each) for each in zip(*all_grads, strict=True))
     _write((glda, galpha.sum(axis=0), gbeta.sum(axis=0), gstate, glags, 0, 0, guntil), outs)
 
 

@@ -147,11 +147,11 @@ def _epilogue(op: BlockedConvolution | FusedLayer | FusedBatchNorm, y: np.ndarra
 
 def _blocked_convolution(op: BlockedConvolution, ins: Sequence[Any], shapes: Shapes, call: Call
                         ) -> list[Any]:
-    given, conv = dict(zip(op.list_inputs(), ins, strict=True)), _plain_convolution(op)
+    tensors, conv = dict(zip(op.list_inputs(), ins, strict=True)), _plain_convolution(op)
     x = _image(ins[0], op.channels, op.halo)
     y = _output_of(conv, [x], 1 + op.bias)
     convolution(conv, [x, *ins[1:2 + op.bias]], [y], call)
-    added = _inside(given["add"], op.filters, op.out_halo) if op.add else None
+    added = _inside(tensors["add"], op.filters, op.out_halo) if op.add else None
     return [_into_blocks(_epilogue(op, y, added), _blocked_shape(op, y), op.out_halo)]
 
 
@@ -165,13 +165,13 @@ def _blocked_shape(op: BlockedConvolution, y: np.ndarray) -> Shape:
 def _blocked_convolution_gradient(op: BlockedConvolution, ins: Sequence[Any], shapes: Shapes,
                                   call: Call) -> list[Any]:
     g, x = _image(ins[0], op.filters, op.out_halo), _image(ins[1], op.channels, op.halo)
-    wanted = [shape is not None for shape in shapes]
-    if wanted[0] and not op.needs_data_grad:
+    grad_flags = [shape is not None for shape in shapes]
+    if grad_flags[0] and not op.needs_data_grad:
         raise ValueError("the gradient of data is read, but needs_data_grad is False")
-    outs = [np.empty(shape, x.dtype) if wants else None for wants, shape in zip(
-        wanted, (x.shape, ins[2].shape, (op.filters,)), strict=False)]
+    outs = [np.empty(shape, x.dtype) if flag else None for flag, shape in zip(
+        grad_flags, (x.shape, ins[2].shape, (op.filters,)), strict=False)]
     convolution_gradient(_plain_convolution(op), [g, x, ins[2]], outs, call)
-    if wanted[0]:
+    if grad_flags[0]:
         outs[0] = _into_blocks(outs[0], shapes[0], op.halo)  # type: ignore[arg-type]
     return outs
 
@@ -197,11 +197,11 @@ def _blocked_pooling_gradient(op: BlockedPooling, ins: Sequence[Any], shapes: Sh
 
 def _chain(op: BlockedChain, ins: Sequence[Any], shapes: Shapes, call: Call) -> list[Any]:
     """BlockedChain: convolutions one after the other."""
-    given = dict(zip(op.list_inputs(), ins, strict=True))
+    tensors = dict(zip(op.list_inputs(), ins, strict=True))
     data = ins[0]
     for i, link in enumerate(op.links):
         names = [f"weight{i}", *[f"bias{i}"] * link.bias, *["add"] * link.add]
-        data = _blocked_convolution(link, [data, *map(given.__getitem__, names)], [None], call)[0]
+        data = _blocked_convolution(link, [data, *map(tensors.__getitem__, names)], [None], call)[0]
     return [data]
 
 
@@ -245,13 +245,13 @@ def _planes(op: Any, halo: int
 
 def _fused_batch_norm(op: FusedBatchNorm, ins: Sequence[Any], shapes: Shapes, call: Call
                      ) -> list[Any]:
-    given = dict(zip(op.list_inputs(), ins, strict=True))
+    tensors = dict(zip(op.list_inputs(), ins, strict=True))
     plain, (back, into) = _planes(op, 0)[0], _planes(op, 1)
-    x, gamma = plain(given["data"]), given["gamma"]
+    x, gamma = plain(tensors["data"]), tensors["gamma"]
     outs = [np.empty_like(x), *(np.empty_like(gamma) if shape is not None else None
                                 for shape in shapes[1:])]
     batch_norm(op.norm, [x, *ins[1 + op.add:]], outs, call)
-    y = _epilogue(op, outs[0], back(given["add"]) if op.add else None)
+    y = _epilogue(op, outs[0], back(tensors["add"]) if op.add else None)
     return [into(y, shapes[0]), *outs[1:]]  # type: ignore[arg-type]
 
 
@@ -264,7 +264,7 @@ def _fused_batch_norm_gradient(op: FusedBatchNorm, ins: Sequence[Any], shapes: S
         y = plain(ins[7]) if op.add else _normalized(op, x, ins, call)
         lowest = TINY if op.most == np.inf else 0
         g = np.where((y >= lowest) & (y <= op.most), g, 0)
-    own = [np.empty(shape, x.dtype) if wanted is not None else None for shape, wanted in zip(
+    own = [np.empty(shape, x.dtype) if out_shape is not None else None for shape, out_shape in zip(
         (x.shape, gamma.shape, gamma.shape), (shapes[0], *shapes[1 + op.add:]), strict=False)]
     batch_norm_gradient(op.norm, [g, x, *ins[2:7]], own, call)
     if shapes[0] is not None:
@@ -290,11 +290,11 @@ def _normalized(op: FusedBatchNorm, x: np.ndarray, ins: Sequence[Any], call: Cal
 
 
 def _fused_elements(op: FusedElements, ins: Sequence[Any], shapes: Shapes, call: Call) -> list[Any]:
-    given, wanted = op.operand_shapes[:len(ins)], op.operand_shapes[len(ins):]
+    in_shapes, out_shapes = op.operand_shapes[:len(ins)], op.operand_shapes[len(ins):]
     operands = [array.reshape(_fitted(shape, array.size))
-                for array, shape in zip(ins, given, strict=True)]
+                for array, shape in zip(ins, in_shapes, strict=True)]
     outs = [None if shape is None else np.empty(_fitted(own, prod(shape)), spec.dtype)
-            for own, shape, spec in zip(wanted, shapes, call.specs, strict=True)]
+            for own, shape, spec in zip(out_shapes, shapes, call.specs, strict=True)]
     run(op.program, operands, outs, op.scalars)
     return [out if out is None else out.reshape(shape)
             for out, shape in zip(outs, shapes, strict=True)]

@@ -92,11 +92,11 @@ def _multibox_detection(op: MultiBoxDetection, ins: Sequence[Any], outs: Sequenc
         y[:len(rows)] = rows
         if 0 < op.nms_threshold <= 1:
             ranked = rows[best_first(rows[:, 1])[:op._sorted(len(anchors))]]
-            kept = suppress(ranked[:, 2:], op.least_overlap(y.dtype.type),
-                            None if op.force_suppress else ranked[:, 0])
+            indices = suppress(ranked[:, 2:], op.least_overlap(y.dtype.type),
+                               None if op.force_suppress else ranked[:, 0])
             y[:len(ranked)] = ranked
             y[:, 0] = -1
-            y[kept, 0] = ranked[kept, 0]
+            y[indices, 0] = ranked[indices, 0]
 
 
 def _detections(op: MultiBoxDetection, chances: np.ndarray, offsets: np.ndarray, anchors: np.ndarray
@@ -105,9 +105,9 @@ def _detections(op: MultiBoxDetection, chances: np.ndarray, offsets: np.ndarray,
     chances = np.fmax(chances, -1)      # -1: of NaN
     chances[0] = -1
     label, best = chances.argmax(axis=0) - 1, chances.max(axis=0)
-    found = (label >= 0) & (best >= best.dtype.type(as_float32(op.threshold)))
-    boxes = _moved(op, anchors[found], offsets[found])
-    return np.column_stack([label[found].astype(best.dtype), best[found], boxes])
+    mask = (label >= 0) & (best >= best.dtype.type(as_float32(op.threshold)))
+    boxes = _moved(op, anchors[mask], offsets[mask])
+    return np.column_stack([label[mask].astype(best.dtype), best[mask], boxes])
 
 
 def _moved(op: MultiBoxDetection, anchors: np.ndarray, offsets: np.ndarray) -> Any:

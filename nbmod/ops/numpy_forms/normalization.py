@@ -105,8 +105,8 @@ def _sample_norm_gradient(op: GroupNorm | InstanceNorm, ins: Sequence[Any], outs
     normalized = (data - mean) / std
     sums = [np.sum(terms, axis=(0, 2)) for terms in (g * normalized, g)]
     if outs[0] is not None:
-        found = _gradient(g * gamma[:, None], normalized, std, 2)
-        outs[0][...] = found.reshape(outs[0].shape)
+        gx = _gradient(g * gamma[:, None], normalized, std, 2)
+        outs[0][...] = gx.reshape(outs[0].shape)
     _store(outs, *sums)
 
 

@@ -22,12 +22,12 @@ def _proposals(op: MultiProposal, ins: Sequence[Any], outs: Sequence[Any], call:
         boxes, score = _candidates(op, prob, offsets, info)
         order = best_first(score)[:op._sorted(len(score))]
         threshold = score.dtype.type(as_float32(op.threshold))
-        kept = np.resize(order[suppress(boxes[order], threshold, pixel=1, most=post)], post)
+        indices = np.resize(order[suppress(boxes[order], threshold, pixel=1, most=post)], post)
         rows = slice(image * post, (image + 1) * post)
         outs[0][rows, 0] = image
-        outs[0][rows, 1:] = boxes[kept]
+        outs[0][rows, 1:] = boxes[indices]
         if outs[1] is not None:
-            outs[1][rows, 0] = score[kept]
+            outs[1][rows, 0] = score[indices]
 
 
 def _candidates(op: MultiProposal, prob: np.ndarray, offsets: np.ndarray,

@@ -34,10 +34,10 @@ def _quantized_convolution(op: QuantizedConvolution, ins: Sequence[Any], outs: S
 
 def _quantized_pooling(op: QuantizedPooling, ins: Sequence[Any], outs: Sequence[Any], call: Call
                       ) -> None:
-    data, found = ins[0].astype(np.float32), np.empty(outs[0].shape, np.float32)
+    data, values = ins[0].astype(np.float32), np.empty(outs[0].shape, np.float32)
     layer, area = op.summing(data.shape)
-    pooling(layer, [data], [found], call)
-    op.store(found, area, ins, outs)
+    pooling(layer, [data], [values], call)
+    op.store(values, area, ins, outs)
 
 
 implements(QuantizedConvolution, REFERENCE, _quantized_convolution)

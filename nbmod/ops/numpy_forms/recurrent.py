@@ -26,14 +26,14 @@ __all__ = ["recurrent_layer", "recurrent_layer_gradient"]
 
 def _rnn(op: RNN, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
     plan = op._plan(ins[0])
-    given, (output, *states, workspace) = op._arrays(plan, ins), outs
+    arrays, (output, *states, workspace) = op._arrays(plan, ins), outs
     if workspace is None:
         workspace = np.empty(plan.workspace_size, plan.dtype)
-    stores, x, lengths = plan.kept_stores(workspace, output), given.data, _lengths(plan, given)
-    h, c = _first_states(plan, given)
+    stores, x, lengths = plan.kept_stores(workspace, output), arrays.data, _lengths(plan, arrays)
+    h, c = _first_states(plan, arrays)
     for layer, store in enumerate(stores):
         for d in range(plan.layout.directions):
-            cell = _Direction(op, plan, given.weights, (layer, d), store)
+            cell = _Direction(op, plan, arrays.weights, (layer, d), store)
             cell.run(x, h[layer, d], c[layer, d], lengths)
         if plan.dropout and layer < len(stores) - 1:
             Dropout(op.p).forward([store.y], [store.x, store.mask], Call(call.mode, [None, None]))
@@ -46,41 +46,41 @@ def _rnn(op: RNN, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
 def _rnn_gradient(op: RNN, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
     heads, (*tensors, output, workspace) = ins[:op.num_visible], ins[op.num_visible:]
     plan = op._plan(tensors[0])
-    given, grads = op._arrays(plan, tensors), op._arrays(plan, outs)
-    stores, lengths = plan.kept_stores(workspace, output), _lengths(plan, given)
-    h, c = _first_states(plan, given)
+    arrays, grads = op._arrays(plan, tensors), op._arrays(plan, outs)
+    stores, lengths = plan.kept_stores(workspace, output), _lengths(plan, arrays)
+    h, c = _first_states(plan, arrays)
     g, *ends = heads
     dh, dc = np.zeros_like(h), np.zeros_like(c)
     for array, end in zip((dh, dc), ends, strict=False):
         array[...] = end.reshape(array.shape)
     for layer in reversed(range(len(stores))):
-        x, g = stores[layer - 1].x if layer else given.data, g.reshape(plan.y_shape)
+        x, g = stores[layer - 1].x if layer else arrays.data, g.reshape(plan.y_shape)
         gx: Any = 0
         for d in range(plan.layout.directions):
             here = layer, d
-            cell = _Direction(op, plan, given.weights, here, stores[layer])
+            cell = _Direction(op, plan, arrays.weights, here, stores[layer])
             dh[here], dc[here] = cell.run_back(g[:, :, d], (h[here], c[here]), (dh[here], dc[here]),
                                                lengths)
             cell.store_gradients(grads.weights, here, x)
             gx = gx + cell.input_gradient(x.shape)
         g = gx * stores[layer - 1].mask.reshape(gx.shape) if plan.dropout and layer else gx
     fill_zero([grads.lengths])
-    for out, found in ((grads.data, g), (grads.state, dh), (grads.state_cell, dc)):
+    for out, gradient in ((grads.data, g), (grads.state, dh), (grads.state_cell, dc)):
         if out is not None:
-            out[...] = found.reshape(out.shape)
+            out[...] = gradient.reshape(out.shape)
 
 
-def _lengths(plan: RnnPlan, given: Arrays) -> Any:
+def _lengths(plan: RnnPlan, arrays: Arrays) -> Any:
     """The steps of each sample, (N,)."""
     lengths = np.empty(plan.data[1], np.int64)
-    set_lengths(given.lengths, lengths, plan.data[0])
+    set_lengths(arrays.lengths, lengths, plan.data[0])
     return lengths
 
 
-def _first_states(plan: RnnPlan, given: Arrays) -> list[Any]:
+def _first_states(plan: RnnPlan, arrays: Arrays) -> list[Any]:
     """Copies of the states before the first step, (L, D, N, ...); c is empty but for lstm."""
     return [np.empty(*spec) if array is None else array.reshape(spec.shape).copy() for spec, array
-            in zip(plan.states().values(), (given.state, given.state_cell), strict=True)]
+            in zip(plan.states().values(), (arrays.state, arrays.state_cell), strict=True)]
 
 
 class _Direction:
@@ -207,10 +207,10 @@ class _Direction:
         inputs = np.empty_like(recurrent)
         for part in self.plan.parts:
             inputs[:, part.rows] = dgates[:, part.columns]
-        found = {"i2h_weight": (inputs, x), "i2h_bias": (inputs,),
+        terms = {"i2h_weight": (inputs, x), "i2h_bias": (inputs,),
                  "h2h_weight": (recurrent, before), "h2h_bias": (recurrent,),
                  "h2r_weight": (douts, hidden)}
-        for kind, (sums, *factor) in found.items():
+        for kind, (sums, *factor) in terms.items():
             out = grads.get((*here, kind))
             if out is not None:
                 out[...] = sums.T @ factor[0] if factor else sums.sum(axis=0)

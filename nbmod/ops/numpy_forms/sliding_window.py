@@ -211,23 +211,23 @@ def pooling_gradient(op: Pooling, ins: Sequence[Any], outs: Sequence[Any], call:
     gx[...] = _pooled_back(op, window, results[0], images + results[1:]).reshape(gx.shape)
 
 
-def _pooled_back(op: Pooling, window: Window, gy: np.ndarray, kept: list[Any]) -> Any:
-    """The gradient of planes (planes, *image); `kept` is the input for maxima and lp pooling, for
-    the latter followed by the output."""
+def _pooled_back(op: Pooling, window: Window, gy: np.ndarray, tensors: list[Any]) -> Any:
+    """The gradient of planes (planes, *image); `tensors` are the input for maxima and lp pooling,
+    for the latter followed by the output."""
     padded, inside = _framed(window, len(gy), 0, gy.dtype)
     if op.mode == MAX:
-        _to_first_maxima(window, gy, kept[0], padded)
+        _to_first_maxima(window, gy, tensors[0], padded)
         return inside
     power = {SQUARE: 1, CUBE: 2}.get(op.mode, 0)
     if op.mode == AVG:
         gy = gy / op.sizes(window).reshape(window.out).astype(gy.dtype)
     elif power:
-        root = kept[1] ** power
+        root = tensors[1] ** power
         gy = np.divide(gy, root, out=np.zeros_like(gy), where=root != 0)
     for seen in _taps(window, padded):
         seen += gy
     if power:
-        np.multiply(inside, kept[0] ** power, out=inside, where=_is_seen(window))
+        np.multiply(inside, tensors[0] ** power, out=inside, where=_is_seen(window))
     return inside
 
 

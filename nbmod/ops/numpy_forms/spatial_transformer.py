@@ -103,8 +103,8 @@ def _grid_gradient(g: np.ndarray, data: np.ndarray, grid: np.ndarray, ggrid: np.
     by_x = weigh(corners, points.y.weights, points.x.slopes)
     by_y = weigh(corners, points.y.slopes, points.x.weights)
     for axis, (slopes, size) in enumerate(((by_x, data.shape[3]), (by_y, data.shape[2]))):
-        found = ((flat(g) * slopes).sum(axis=1) + nothing) * grid.dtype.type(0.5 * (size - 1))
-        ggrid[:, axis] = found.reshape(ggrid[:, axis].shape)
+        gradient = ((flat(g) * slopes).sum(axis=1) + nothing) * grid.dtype.type(0.5 * (size - 1))
+        ggrid[:, axis] = gradient.reshape(ggrid[:, axis].shape)
 
 
 def _bilinear_sampler(op: BilinearSampler, ins: Sequence[Any], outs: Sequence[Any], call: Call
