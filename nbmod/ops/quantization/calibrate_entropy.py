@@ -50,15 +50,15 @@ class CalibrateEntropy(Op, name="_contrib_calibrate_entropy"):
         return [hist, edges], [(1,), (1,)]
 
     def infer_type(self, ins: Types, outs: Types) -> tuple[Types, Types]:
-        return [merge_types(name, given, FLOAT)
-                for name, given in zip(self.inputs, ins, strict=True)], [FLOAT, FLOAT]
+        return [merge_types(name, dtype, FLOAT)
+                for name, dtype in zip(self.inputs, ins, strict=True)], [FLOAT, FLOAT]
 
     def forward(self, ins: Sequence[np.ndarray], outs: Sequence[np.ndarray | None],
                 call: Call) -> None:
         hist, edges = ins
-        found = divergences(hist.astype(np.float64), self.num_quantized_bins)
-        best = int(np.argmin(found))
-        values = edges[hist.size // 2 + self.num_quantized_bins // 2 + best + 1], found[best]
+        scores = divergences(hist.astype(np.float64), self.num_quantized_bins)
+        best = int(np.argmin(scores))
+        values = edges[hist.size // 2 + self.num_quantized_bins // 2 + best + 1], scores[best]
         for out, value in zip(outs, values, strict=True):
             if out is not None:
                 out[...] = value

@@ -177,16 +177,16 @@ class IntgemmFullyConnected(Op, name="_contrib_intgemm_fully_connected"):
     def infer_shape(self, ins: Shapes, outs: Shapes) -> tuple[Shapes, Shapes]:
         layer = FullyConnected(self.num_hidden, self.no_bias, self.flatten)
         tensors = [*ins[:2], *ins[2 + self.is_scaled:]]
-        (data, weight, *bias), found = layer.infer_shape(tensors, outs)
+        (data, weight, *bias), out_shapes = layer.infer_shape(tensors, outs)
         scaling: Shapes = [(1,)] * self.is_scaled
-        return [data, weight, *scaling, *bias], found
+        return [data, weight, *scaling, *bias], out_shapes
 
     def infer_type(self, ins: Types, outs: Types) -> tuple[Types, Types]:
         expect_type("data", ins[0], [FLOAT, INT8])
         out = merge_types("output", outs[0], np.dtype(self.out_type))
-        rest = [merge_types(name, given, INT8 if name == "weight" else
+        rest = [merge_types(name, dtype, INT8 if name == "weight" else
                             FLOAT if name == "scaling" else out)
-                for name, given in zip(self.list_inputs()[1:], ins[1:], strict=True)]
+                for name, dtype in zip(self.list_inputs()[1:], ins[1:], strict=True)]
         return [ins[0], *rest], [out]
 
     def scratch(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:

@@ -165,7 +165,7 @@ class QuantizedElementwiseMul(_Pair, name="_contrib_quantized_elemwise_mul"):
         return self.outputs[:1] if self.enable_float_output else self.outputs
 
     def tensor_types(self, ins: Types) -> tuple[Types, PartialType]:
-        tensors = [merge_types(name, given, INT8) for name, given in
+        tensors = [merge_types(name, dtype, INT8) for name, dtype in
                    zip(self.inputs, ins, strict=False)]
         out = FLOAT if self.enable_float_output else INT8 if self.calibrated else INT32
         return [*tensors], out
@@ -226,7 +226,7 @@ class QuantizedBatchNorm(BatchNormParameters, RangedOp,
                              "quantized BatchNorm must be calibrated")
         expect_type("data", ins[0], BYTES)
         names = self.inputs[1:5]
-        rest = [merge_types(name, given, FLOAT) for name, given in zip(names, ins[1:],
+        rest = [merge_types(name, dtype, FLOAT) for name, dtype in zip(names, ins[1:],
                                                                        strict=True)]
         return [ins[0], *rest], INT8
 

@@ -72,8 +72,8 @@ class _QuantizedLayer(RangedOp):
 
     def tensor_types(self, ins: Types) -> tuple[Types, PartialType]:
         expect_type("data", ins[0], BYTES)
-        rest = [merge_types(name, given, INT8)
-                for name, given in zip(("weight", "bias"), ins[1:], strict=False)]
+        rest = [merge_types(name, dtype, INT8)
+                for name, dtype in zip(("weight", "bias"), ins[1:], strict=False)]
         return [ins[0], *rest], INT32
 
 
@@ -101,8 +101,8 @@ class QuantizedConvolution(ConvolutionParameters, _QuantizedLayer,
 
     def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         exact = ExactConvolution(self.layer, ins[0].shape)
-        add, found = exact.prepare(ins[0], ins[1], call.scratch)
-        return all_of([add, partial(self.store, found.reshape(outs[0].shape), ins, outs)])
+        add, sums = exact.prepare(ins[0], ins[1], call.scratch)
+        return all_of([add, partial(self.store, sums.reshape(outs[0].shape), ins, outs)])
 
     def store(self, sums: np.ndarray, ins: Sequence[Any], outs: Sequence[Any]) -> None:
         """Write the sums, which may be of a floating type, with the bias, and their range."""
@@ -211,8 +211,8 @@ class QuantizedPooling(PoolingParameters, _Keeping, name="_contrib_quantized_poo
         return pooling
 
     def scratch(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
-        data, found = Spec(ins[0].shape, FLOAT), Spec(outs[0].shape, FLOAT)
-        return [data, found, *self.layer.scratch([data], [found])]
+        data, values = Spec(ins[0].shape, FLOAT), Spec(outs[0].shape, FLOAT)
+        return [data, values, *self.layer.scratch([data], [values])]
 
     def summing(self, data: Shape) -> tuple[Pooling, int]:
         """The layer that finds maxima or sums, and by what its results are divided."""
@@ -222,16 +222,16 @@ class QuantizedPooling(PoolingParameters, _Keeping, name="_contrib_quantized_poo
         return layer, 1
 
     def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
-        data, found, *workspace = call.scratch
+        data, values, *workspace = call.scratch
         layer, area = self.summing(data.shape)
         return all_of([partial(np.copyto, data, ins[0]),
-                       layer.prepare([data], [found], Call(scratch=workspace)),
-                       partial(self.store, found, area, ins, outs)])
+                       layer.prepare([data], [values], Call(scratch=workspace)),
+                       partial(self.store, values, area, ins, outs)])
 
-    def store(self, found: np.ndarray, area: int, ins: Sequence[Any], outs: Sequence[Any]) -> None:
+    def store(self, values: np.ndarray, area: int, ins: Sequence[Any], outs: Sequence[Any]) -> None:
         """Write float32 maxima or sums, divided and rounded, and the range."""
         if self.pool_type == "avg":
-            np.divide(found, np.float32(area), out=found)
-            np.rint(found, out=found)
-        np.copyto(outs[0], found, casting="unsafe")
+            np.divide(values, np.float32(area), out=values)
+            np.rint(values, out=values)
+        np.copyto(outs[0], values, casting="unsafe")
         set_range(outs, *ins[-2:])

@@ -104,17 +104,17 @@ def prepared_round(x: np.ndarray, y: np.ndarray) -> Callable[[np.float32], None]
 
 # ---------------------------------------------------------------------------------------------- ops
 
-def expect_type(what: str, given: PartialType, expected: Sequence[np.dtype]) -> None:
+def expect_type(what: str, actual: PartialType, expected: Sequence[np.dtype]) -> None:
     """Raise MXNetError if a type is known and not expected."""
-    if given is not None and given not in expected:
+    if actual is not None and actual not in expected:
         names = " or ".join(dtype.name for dtype in expected)
-        raise MXNetError(f"{what} has type {given}, expected {names}")
+        raise MXNetError(f"{what} has type {actual}, expected {names}")
 
 
-def merge_types(what: str, given: PartialType, wanted: np.dtype) -> np.dtype:
-    """`wanted`; MXNetError if another type is given."""
-    expect_type(what, given, [wanted])
-    return wanted
+def merge_types(what: str, actual: PartialType, expected: np.dtype) -> np.dtype:
+    """`expected`; MXNetError if another type is known."""
+    expect_type(what, actual, [expected])
+    return expected
 
 
 class Calibrated:
