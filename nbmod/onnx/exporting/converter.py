@@ -204,10 +204,10 @@ class NodeExport:
     def size_of_input(self, name: str, axis: int, size: int) -> Value:
         """A size that is a multiple of an axis of an input of the model, of shape (1,)."""
         graph = self.graph.root or self.graph
-        found = [each for each in graph.inputs if each[0].hint == name]
-        if not found:
+        matches = [each for each in graph.inputs if each[0].hint == name]
+        if not matches:
             self.refuse(f"it needs the size of {name}, which is no input")
-        value, info = found[0]
+        value, info = matches[0]
         length, times = self.size(value, info, axis), size // info.shape[axis]
         return length if times == 1 else self.emit("Mul", length, [times])
 

@@ -82,14 +82,14 @@ class ExportedGraph:
                  ) -> None:
         inputs = [self.values[entry] for entry in node.inputs]
         self.named.update(map(id, inputs))
-        made, limits = len(self.builder.nodes), (self.builder.root or self.builder).limits
+        start, limits = len(self.builder.nodes), (self.builder.root or self.builder).limits
         call = NodeExport(node.required_op, name, inputs, ins, outs, self.builder)
         if limits is not None:
             limits.check(call.op, inputs, ins, outs)
         try:
             results = _converted(call)
         except NotExpressible as error:
-            del self.builder.nodes[made:]
+            del self.builder.nodes[start:]
             results = self._unexpressed(call, node, str(error))
         names = output_names(node, name)
         for index in range(node.num_outputs):

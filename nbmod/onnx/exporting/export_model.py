@@ -160,8 +160,8 @@ def build_model(sym: Symbol | str | os.PathLike[str], params: Params, shapes: Sh
     """The model in memory; the arguments are those of `export_model`."""
     _require_onnx(opset)
     load_converters()
-    given = sym if isinstance(sym, Symbol) else load_symbol(os.fspath(sym))
-    symbol = _without_targets(given) if until is None else _cut(given, until)
+    network = sym if isinstance(sym, Symbol) else load_symbol(os.fspath(sym))
+    symbol = _without_targets(network) if until is None else _cut(network, until)
     parameters = read_parameters(params)
     graph = inference_form(Graph(symbol.entries))
     inputs = [node.name for node in graph.variables if node.name not in parameters]
@@ -169,7 +169,7 @@ def build_model(sym: Symbol | str | os.PathLike[str], params: Params, shapes: Sh
              if any(name == node.name for node in graph.variables)}
     if isinstance(shapes, Mapping):
         shapes = {name: shape for name, shape in shapes.items()
-                  if name in inputs or name not in given.list_inputs()}
+                  if name in inputs or name not in network.list_inputs()}
     known.update(_input_specs(inputs, shapes, types, graph))
     infos = infer_tensors(graph, known, _dynamic_axes(inputs, known, dynamic, dynamic_shapes),
                           required=dynamic_shapes is not None)
@@ -203,12 +203,12 @@ def _require_onnx(opset: int) -> None:
 
 def _without_targets(symbol: Symbol) -> Symbol:
     """The predictions of a network for training."""
-    kept = predicting(symbol)
-    dropped = set(symbol.list_outputs()) - set(kept.list_outputs())
+    predictions = predicting(symbol)
+    dropped = set(symbol.list_outputs()) - set(predictions.list_outputs())
     if dropped:
         logging.warning("export_model: %s not exported: computed from labels; until='NAME' chooses "
                         "outputs", ", ".join(sorted(dropped)))
-    return kept
+    return predictions
 
 
 def _cut(symbol: Symbol, until: str) -> Symbol:
@@ -216,16 +216,16 @@ def _cut(symbol: Symbol, until: str) -> Symbol:
     nodes = Graph(symbol.entries).nodes
     layers = [Symbol([Entry(node, index) for index in range(node.num_visible)])
               for node in nodes if not node.is_variable]
-    found = ([outputs for outputs in layers if outputs.name == until]
-             or [outputs[until] for outputs in layers if until in outputs.list_outputs()])
-    if len(found) > 1:
-        raise MXNetError(f"export_model: until is {until!r}, which is the name of {len(found)} "
+    matches = ([outputs for outputs in layers if outputs.name == until]
+               or [outputs[until] for outputs in layers if until in outputs.list_outputs()])
+    if len(matches) > 1:
+        raise MXNetError(f"export_model: until is {until!r}, which is the name of {len(matches)} "
                          "nodes of the graph; give export_model the part to export instead, an "
                          "element of symbol.get_internals()")
-    if not found:
+    if not matches:
         raise MXNetError(f"export_model: until is {until!r}, which is no node of the graph"
                          f"{did_you_mean(until, [node.name for node in nodes])}")
-    return found[0]
+    return matches[0]
 
 
 def read_parameters(params: Params) -> dict[str, Tensor]:
@@ -248,28 +248,28 @@ def _input_specs(inputs: Sequence[str], shapes: Shapes | None,
         if unknown:
             raise MXNetError(f"export_model: in_shapes has {unknown[0]!r}, which is no input; the "
                              f"inputs are {list(inputs)}{did_you_mean(unknown[0], inputs)}")
-        given = [shapes.get(name) for name in inputs]
+        in_shapes = [shapes.get(name) for name in inputs]
     elif shapes is not None and all(isinstance(size, (int, np.integer)) for size in shapes):
-        given = [tuple(shapes)]  # type: ignore[arg-type]  # integers only
+        in_shapes = [tuple(shapes)]  # type: ignore[arg-type]  # integers only
     else:
-        given = list(shapes) if shapes is not None else [None] * len(inputs)  # type: ignore[arg-type]
+        in_shapes = [None] * len(inputs) if shapes is None else [*shapes]
     kinds = list(types) if isinstance(types, (list, tuple)) else [types] * len(inputs)
-    for what, count in (("in_shapes", len(given)), ("in_types", len(kinds))):
+    for what, count in (("in_shapes", len(in_shapes)), ("in_types", len(kinds))):
         if count != len(inputs):
             raise MXNetError(
                 f"export_model: {what} has {count} element(s), expected one for each of the "
                 f"{len(inputs)} inputs {list(inputs)[:20]}; those that are parameters are missing "
                 "in params")
     attrs = {node.name: node.attrs for node in graph.variables}
-    missing = [name for name, shape in zip(inputs, given, strict=True)
+    missing = [name for name, shape in zip(inputs, in_shapes, strict=True)
                if shape is None and "__shape__" not in attrs[name]]
     if missing:
         raise MXNetError(f"export_model: in_shapes lacks the shape of {', '.join(missing[:20])}")
-    found = [_declared_shape(attrs[name]) if shape is None else tuple(map(int, shape))
-             for name, shape in zip(inputs, given, strict=True)]
+    dims = [_declared_shape(attrs[name]) if shape is None else tuple(map(int, shape))
+            for name, shape in zip(inputs, in_shapes, strict=True)]
     return {name: Spec(shape, _declared_type(attrs[name]) if kind is None
                        else np.dtype(kind))  # type: ignore[arg-type]  # one, not several
-            for name, shape, kind in zip(inputs, found, kinds, strict=True) if shape is not None}
+            for name, shape, kind in zip(inputs, dims, kinds, strict=True) if shape is not None}
 
 
 def _declared_shape(attrs: Mapping[str, str]) -> Shape | None:
@@ -282,10 +282,10 @@ def _declared_shape(attrs: Mapping[str, str]) -> Shape | None:
 
 def _declared_type(attrs: Mapping[str, str]) -> DType:
     """The type that a variable was made with, or float32."""
-    found = None
+    kind = None
     with suppress(ValueError, KeyError):
-        found = TYPES.read(attrs.get(TYPES.attr, "-1"))
-    return np.dtype(np.float32) if found is None else np.dtype(found)
+        kind = TYPES.read(attrs.get(TYPES.attr, "-1"))
+    return np.dtype(np.float32) if kind is None else np.dtype(kind)
 
 
 def _dynamic_axes(inputs: Sequence[str], known: Mapping[str, Spec], dynamic: bool,

@@ -63,12 +63,12 @@ class OnnxNode:
 
     def read(self) -> list[Value]:
         """Values that the node reads, also inside its bodies."""
-        found = [value for value in self.inputs if value is not None]
+        values = [value for value in self.inputs if value is not None]
         for body in self.bodies():
             for inner in body.needed():
-                found += inner.read()
-            found += [value for value, _ in body.outputs]
-        return found
+                values += inner.read()
+            values += [value for value, _ in body.outputs]
+        return values
 
 
 class ExportLimits(Protocol):
@@ -126,11 +126,11 @@ class GraphBuilder:
     def add(self, op_type: str, inputs: Sequence[Value | None], hints: Sequence[str],
             attributes: dict[str, Attribute], domain: str = "") -> list[Value]:
         """A node; its outputs, one for every hint."""
-        kept = list(inputs)
-        while kept and kept[-1] is None:
-            kept.pop()
+        operands = list(inputs)
+        while operands and operands[-1] is None:
+            operands.pop()
         outputs = [Value(hint) for hint in hints]
-        self.nodes.append(OnnxNode(op_type, kept, outputs, attributes, domain))
+        self.nodes.append(OnnxNode(op_type, operands, outputs, attributes, domain))
         return outputs
 
     def needed(self, extra: Sequence[Value] = ()) -> list[OnnxNode]:
@@ -238,11 +238,11 @@ def _all_nodes(nodes: Sequence[OnnxNode]) -> Iterator[OnnxNode]:
 
 def _first_readers(nodes: Sequence[OnnxNode]) -> dict[int, OnnxNode]:
     """The first reader of every value, by `id`, in the order in which they are read."""
-    found: dict[int, OnnxNode] = {}
+    readers: dict[int, OnnxNode] = {}
     for node in _all_nodes(nodes):
         for value in node.read():
-            found.setdefault(id(value), node)
-    return found
+            readers.setdefault(id(value), node)
+    return readers
 
 
 def unique_name(hint: str, taken: dict[str, int]) -> str:

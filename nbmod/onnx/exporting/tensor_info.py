@@ -98,23 +98,23 @@ def infer_tensors(graph: Graph, known: Mapping[str, Spec], dynamic: DynamicAxes,
     longer: list[tuple[list[Shape | None], Origin]] = []
     for together in axis_groups(dynamic):
         try:
-            found = _shapes(graph, doubled_shapes(shapes, together))
-            _check_ranks(graph, specs, found)
-            longer.append((found, together[0]))
+            doubles = _shapes(graph, doubled_shapes(shapes, together))
+            _check_ranks(graph, specs, doubles)
+            longer.append((doubles, together[0]))
         except MXNetError as error:
             if required:
                 shown = ", ".join(f"axis {axis} of {name}" for name, axis, _ in together)
                 raise MXNetError(f"export_model: {shown} cannot be dynamic, its size is fixed by "
                                  f"the graph: {error}") from None
-    return [_tensor_info(spec, [(found[eid] or spec.shape, origin) for found, origin in longer])
+    return [_tensor_info(spec, [(doubles[eid] or spec.shape, origin) for doubles, origin in longer])
             for eid, spec in enumerate(specs)]
 
 
-def _check_ranks(graph: Graph, specs: Sequence[Spec], found: Sequence[Shape | None]) -> None:
+def _check_ranks(graph: Graph, specs: Sequence[Spec], shapes: Sequence[Shape | None]) -> None:
     """MXNetError if tensors have other ranks than for other sizes."""
     for node in graph.nodes:
         for eid in graph.output_eids(node):
-            shape = found[eid]
+            shape = shapes[eid]
             if shape is not None and len(shape) != len(specs[eid].shape):
                 raise MXNetError(f"{node.describe()}: its output would have shape {shape} instead "
                                  f"of {specs[eid].shape}")
@@ -150,11 +150,11 @@ def axis_groups(dynamic: DynamicAxes) -> list[list[Origin]]:
 
 def doubled_shapes(shapes: Mapping[str, Shape], together: Sequence[Origin]) -> dict[str, Shape]:
     """Shapes of inputs where the axes of a group are twice as long."""
-    found = dict(shapes)
+    result = dict(shapes)
     for name, axis, _ in together:
-        shape = found[name]
-        found[name] = (*shape[:axis], 2 * max(shape[axis], 1), *shape[axis + 1:])
-    return found
+        shape = result[name]
+        result[name] = (*shape[:axis], 2 * max(shape[axis], 1), *shape[axis + 1:])
+    return result
 
 
 def alternative_shapes(infos: Sequence[tuple[str, TensorInfo]]) -> dict[str, Shape]:

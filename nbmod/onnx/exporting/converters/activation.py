@@ -122,5 +122,5 @@ def _masked_softmax(node: NodeExport, x: Value) -> Value:
     inside = node.emit("Less", node.reshape_to(positions, *spread), lengths)
     lowest = node.lowest(info.dtype)
     y = node.emit("Softmax", node.emit("Where", inside, x, lowest), axis=axis)
-    kept = node.emit("Where", inside, y, node.scalar(0))
-    return node.cast_from(kept, info.dtype, node.outs[0].dtype)
+    probabilities = node.emit("Where", inside, y, node.scalar(0))
+    return node.cast_from(probabilities, info.dtype, node.outs[0].dtype)

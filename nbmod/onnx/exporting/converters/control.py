@@ -60,11 +60,11 @@ class BodyExport:
         return [(exported.values[entry], infos[graph.eid(entry)]) for entry in graph.outputs]
 
 
-def _truth(node: NodeExport, builder: GraphBuilder, found: Sequence[tuple[Value, TensorInfo]]
+def _truth(node: NodeExport, builder: GraphBuilder, results: Sequence[tuple[Value, TensorInfo]]
            ) -> Value:
     """A condition of one element as a scalar."""
     inside = replace(node, graph=builder)
-    (value, info), = found
+    (value, info), = results
     return inside.emit("Reshape", inside.cast_from(value, info.dtype, np.bool_),
                        np.zeros(0, np.int64))
 
@@ -86,11 +86,11 @@ def _states(node: NodeExport, body: BodyExport) -> list[Value]:
     return [node.inputs[source] for source in sources]
 
 
-def _next(node: NodeExport, found: Sequence[tuple[Value, TensorInfo]]
+def _next(node: NodeExport, results: Sequence[tuple[Value, TensorInfo]]
           ) -> list[tuple[Value, TensorInfo]]:
     """Results of a body in ONNX's order: next states, then what is stacked."""
     count = node.op.num_out_data
-    return [*found[count:], *found[:count]]
+    return [*results[count:], *results[:count]]
 
 
 @converts("_foreach")
@@ -123,11 +123,11 @@ def _while_loop(node: NodeExport) -> list[Value]:
     builder.inputs += [(Value(f"{node.name}/iteration"), COUNT), (Value(f"{node.name}/go"), TRUTH)]
     body = BodyExport(node, 1, builder)
     first = _states(node, body)
-    found = body.run()
+    body_results = body.run()
     again = BodyExport(node, 0, builder)
-    _replace_states(node, again, found[op.num_out_data:])
+    _replace_states(node, again, body_results[op.num_out_data:])
     go = _truth(node, builder, again.run())
-    _finish(builder, [(go, TRUTH), *_next(node, found)], node.name)
+    _finish(builder, [(go, TRUTH), *_next(node, body_results)], node.name)
     results = node.emit_many("Loop", op.num_outputs, node.scalar(op.max_iterations, np.int64),
                              start, *first, body=builder)
     stacked = [_padded(node, value, info) for value, info in zip(

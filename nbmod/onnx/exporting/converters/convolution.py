@@ -75,7 +75,7 @@ def _cropped(node: NodeExport, x: Value, info: TensorInfo, operands: Sequence[Va
     image = node.static(info, range(2, info.ndim))[2:]
     whole = [(size - 1) * s + (k - 1) * d + 1
              for size, s, k, d in zip(image, stride, op.kernel, dilate, strict=True)]
-    surplus = [size - wanted for size, wanted in zip(whole, op.target_shape, strict=True)]
+    surplus = [size - target for size, target in zip(whole, op.target_shape, strict=True)]
     begin = [(total + 1) // 2 for total in surplus]
     end = [total - first for total, first in zip(surplus, begin, strict=True)]
     return node.emit("ConvTranspose", x, *operands, kernel_shape=list(op.kernel), strides=stride,
@@ -296,8 +296,8 @@ def _window_points(node: NodeExport, out: Sequence[int]) -> Tensor:
 
 def _deformed(node: NodeExport, offset: Value, mask: Value) -> Value:
     op, rank = node.op, len(node.op.kernel)
-    given = dict(zip(op.list_inputs(), node.inputs, strict=True))
-    return node.emit("DeformConv", node.x, given["weight"], offset, given.get("bias"), mask,
+    inputs = dict(zip(op.list_inputs(), node.inputs, strict=True))
+    return node.emit("DeformConv", node.x, inputs["weight"], offset, inputs.get("bias"), mask,
                      kernel_shape=list(op.kernel), strides=per_axis(op.stride, rank, 1),
                      dilations=per_axis(op.dilate, rank, 1), pads=per_axis(op.pad, rank, 0) * 2,
                      group=op.num_group, offset_group=op.num_deformable_group)

@@ -102,9 +102,9 @@ def _box_nms(node: NodeExport) -> Value:
     marks = suppressed(node, corners, node.axes_op("Unsqueeze", score, [1]), count,
                        op.overlap_thresh)
     front = marked_first(node, marks, count)
-    kept = node.axes_op("Unsqueeze", node.emit("GatherElements", marks, front, axis=1), [2])
+    mask = node.axes_op("Unsqueeze", node.emit("GatherElements", marks, front, axis=1), [2])
     result = _formatted(node, rows_at(node, ordered, front, width), width)
-    result = node.emit("Where", kept, result, node.scalar(-1.0))
+    result = node.emit("Where", mask, result, node.scalar(-1.0))
     if count < boxes:
         result = node.emit("Pad", result, [0, 0, 0, 0, boxes - count, 0], node.scalar(-1.0))
     return node.reshape(result, node.outs[0])
@@ -290,8 +290,8 @@ def _proposal(node: NodeExport) -> list[Value]:
     numbers = np.repeat(np.arange(batch, dtype=np.float32), op.rpn_post_nms_top_n)
     rois = node.emit("Concat", numbers.reshape(batch, -1, 1), rows_at(node, boxes, places, 4),
                      axis=2)
-    found = node.emit("GatherElements", score, places, axis=1)
-    return [node.reshape_to(rois, -1, 5), node.reshape_to(found, -1, 1)]
+    scores = node.emit("GatherElements", score, places, axis=1)
+    return [node.reshape_to(rois, -1, 5), node.reshape_to(scores, -1, 1)]
 
 
 def _repeated(node: NodeExport, marks: Value, count: int) -> Value:

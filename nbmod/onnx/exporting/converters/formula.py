@@ -75,8 +75,8 @@ class Translation:
 
     def _test(self, tree: ast.Compare) -> Value:
         kind = type(tree.ops[0])
-        found = self.node.emit(TESTS[kind], self.value(tree.left), self.value(tree.comparators[0]))
-        return self.node.emit("Not", found) if kind is ast.NotEq else found
+        truth = self.node.emit(TESTS[kind], self.value(tree.left), self.value(tree.comparators[0]))
+        return self.node.emit("Not", truth) if kind is ast.NotEq else truth
 
     def _call(self, name: str, arguments: list[ast.expr]) -> Value:
         if name == "where":

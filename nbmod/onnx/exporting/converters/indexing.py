@@ -54,8 +54,8 @@ def _batch_take(node: NodeExport) -> Value:
     last = info.ndim - 1
     where = indices(node, node.inputs[1], limit_of(node, 0, last), dtype=node.ins[1].dtype)
     rows = node.reshape_to(node.x, -1, node.static(info, [last])[last])
-    found = node.emit("GatherElements", rows, node.reshape_to(where, -1, 1), axis=1)
-    return node.reshape(found, node.outs[0], node.ins[1])
+    elements = node.emit("GatherElements", rows, node.reshape_to(where, -1, 1), axis=1)
+    return node.reshape(elements, node.outs[0], node.ins[1])
 
 
 @converts("pick")
@@ -68,8 +68,8 @@ def _pick(node: NodeExport) -> Value:
     where = indices(node, node.inputs[1], limit_of(node, 0, axis), op.mode, node.ins[1].dtype)
     if node.ins[1].ndim < info.ndim:
         where = node.axes_op("Unsqueeze", where, [axis])
-    found = node.emit("GatherElements", x, where, axis=axis)
-    return found if node.outs[0].ndim == info.ndim else node.axes_op("Squeeze", found, [axis])
+    elements = node.emit("GatherElements", x, where, axis=axis)
+    return elements if node.outs[0].ndim == info.ndim else node.axes_op("Squeeze", elements, [axis])
 
 
 def _positions(node: NodeExport, index: int) -> Value:
@@ -106,8 +106,8 @@ def _one_hot(node: NodeExport) -> Value:
     # ONNX counts negative indices from the end, MXNet has no such class.
     outside = node.emit("Less", where, node.scalar(0, np.int64))
     where = node.emit("Where", outside, node.scalar(op.depth, np.int64), where)
-    found = node.emit("OneHot", where, node.scalar(op.depth, np.int64), values, axis=-1)
-    return node.cast_from(found, wide, kind)
+    encoding = node.emit("OneHot", where, node.scalar(op.depth, np.int64), values, axis=-1)
+    return node.cast_from(encoding, wide, kind)
 
 
 @converts("_contrib_index_copy")

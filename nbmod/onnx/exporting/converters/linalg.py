@@ -93,8 +93,8 @@ def _trmm(node: NodeExport) -> Value:
 
 @converts("_linalg_det")
 def _determinant(node: NodeExport) -> Value:
-    found = node.emit("Det", node.x)
-    return found if node.ins[0].ndim > 2 else node.reshape_to(found, 1)
+    determinants = node.emit("Det", node.x)
+    return determinants if node.ins[0].ndim > 2 else node.reshape_to(determinants, 1)
 
 
 @converts("_linalg_sumlogdiag", "_linalg_extractdiag")
@@ -103,10 +103,10 @@ def _diagonal(node: NodeExport) -> Value:
     size, offset = info.shape[-1], getattr(op, "offset", 0)
     places = max(-offset, 0) * size + max(offset, 0) + np.arange(size - abs(offset)) * (size + 1)
     flat = node.reshape_to(node.x, *[0] * (info.ndim - 2), size * size)
-    found = node.emit("Gather", flat, places.astype(np.int64), axis=info.ndim - 2)
+    diagonal = node.emit("Gather", flat, places.astype(np.int64), axis=info.ndim - 2)
     if op.name == "_linalg_extractdiag":
-        return found
-    total = node.reduce("ReduceSum", node.emit("Log", found), [info.ndim - 2], keepdims=False)
+        return diagonal
+    total = node.reduce("ReduceSum", node.emit("Log", diagonal), [info.ndim - 2], keepdims=False)
     return total if info.ndim > 2 else node.reshape_to(total, 1)
 
 
@@ -146,8 +146,8 @@ def _heads(node: NodeExport, index: int, parts: int) -> list[Value]:
     merged = -1 if batch == -1 else batch * heads
     x = node.inputs[index]
     x = node.reshape_to(x, length, merged, parts, size)
-    found = node.split(x, [1] * parts, 2)
-    return [node.transpose(node.axes_op("Squeeze", part, [2]), 1, 0, 2) for part in found]
+    projections = node.split(x, [1] * parts, 2)
+    return [node.transpose(node.axes_op("Squeeze", part, [2]), 1, 0, 2) for part in projections]
 
 
 def _scores(node: NodeExport, queries: Value, keys: Value, size: int) -> Value:

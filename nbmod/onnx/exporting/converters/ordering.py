@@ -70,7 +70,7 @@ def _argmax(node: NodeExport) -> Value:
     axis = 1 if op.name == "argmax_channel" else op.axis
     keep = bool(getattr(op, "keepdims", False))
     x, axis, _ = flat_if(node, axis)
-    found = node.cast(node.emit(kind, x, axis=axis, keepdims=int(keep)), node.outs[0].dtype)
+    positions = node.cast(node.emit(kind, x, axis=axis, keepdims=int(keep)), node.outs[0].dtype)
     if getattr(op, "axis", 1) is None or node.outs[0].ndim != info.ndim - (not keep):
-        return node.reshape(found, node.outs[0])
-    return found
+        return node.reshape(positions, node.outs[0])
+    return positions

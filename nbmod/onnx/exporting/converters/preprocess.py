@@ -24,9 +24,9 @@ def _normalize(node: NodeExport) -> Value:
     if info.dtype.kind != "f":
         node.refuse(f"its elements are {info.dtype}, whose results wrap around")
     channels = node.static(info, [info.ndim - 3])[-3]
-    mean, std = (np.broadcast_to(np.asarray(given[:channels] if len(given) > 1 else given),
+    mean, std = (np.broadcast_to(np.asarray(values[:channels] if len(values) > 1 else values),
                                  (channels,)).reshape(-1, 1, 1).astype(info.dtype)
-                 for given in (node.op.mean, node.op.std))
+                 for values in (node.op.mean, node.op.std))
     return node.emit("Div", node.emit("Sub", node.x, mean), std)
 
 

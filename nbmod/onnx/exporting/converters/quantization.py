@@ -30,8 +30,8 @@ class ValueRange(NamedTuple):
 
 def range_of(node: NodeExport, *names: str) -> ValueRange:
     """The range of a tensor, whose ends are inputs of these names."""
-    given = dict(zip(node.op.list_inputs(), node.inputs, strict=True))
-    return ValueRange(*[given[name] for name in names])
+    inputs = dict(zip(node.op.list_inputs(), node.inputs, strict=True))
+    return ValueRange(*[inputs[name] for name in names])
 
 
 def constant_range(node: NodeExport, low: float, high: float) -> ValueRange:
@@ -120,20 +120,20 @@ def _quantized_shape(node: NodeExport) -> list[Value]:
 def _fused_layer(node: NodeExport) -> Value | list[Value]:
     """Convolution or dense layer with its epilogue, in floating point or quantised."""
     op = node.op
-    given = dict(zip(op.list_inputs(), node.inputs, strict=True))
+    inputs = dict(zip(op.list_inputs(), node.inputs, strict=True))
     infos = dict(zip(op.list_inputs(), node.ins, strict=True))
     if op.quantized and op.out_type == INT32:
         node.refuse("its output is a sum of int32; calibrate the model")
-    x, data = given["data"], infos["data"]._replace(dtype=FLOAT)
+    x, data = inputs["data"], infos["data"]._replace(dtype=FLOAT)
     if op.quantized:
-        names = ("data_min", "data_max") if "data_min" in given else ("min_data", "max_data")
+        names = ("data_min", "data_max") if "data_min" in inputs else ("min_data", "max_data")
         step = step_of(node, infos["data"].dtype, range_of(node, *names))
         x = node.emit("DequantizeLinear", x, step, np.zeros((), infos["data"].dtype))
-        weight, bias = _quantized_weights(node, given, step)
+        weight, bias = _quantized_weights(node, inputs, step)
     else:
         weight, bias = (node.graph.constant(array, f"{node.name}/folded")
-                        for array in _folded(node, given))
-    y = _epilogue(node, _layer(node, [x, weight, bias], data), given, infos)
+                        for array in _folded(node, inputs))
+    y = _epilogue(node, _layer(node, [x, weight, bias], data), inputs, infos)
     if not op.quantized or op.out_type == FLOAT:
         return y
     ends = constant_range(node, op.min_calib_range, op.max_calib_range)
@@ -143,13 +143,13 @@ def _fused_layer(node: NodeExport) -> Value | list[Value]:
 def _layer(node: NodeExport, operands: list[Value], data: TensorInfo) -> Value:
     """The layer with a bias."""
     layer = replace(node.op.chain.layer, no_bias=False)
-    given = dict(zip(node.op.list_inputs(), node.ins, strict=True))
-    weight = given["weight"]._replace(dtype=FLOAT)
+    infos = dict(zip(node.op.list_inputs(), node.ins, strict=True))
+    weight = infos["weight"]._replace(dtype=FLOAT)
     bias = TensorInfo(weight.shape[:1], FLOAT)
     return node.apply(layer, operands, [data, weight, bias], node.outs[0]._replace(dtype=FLOAT))
 
 
-def _epilogue(node: NodeExport, y: Value, given: dict[str, Value], infos: dict[str, TensorInfo]
+def _epilogue(node: NodeExport, y: Value, inputs: dict[str, Value], infos: dict[str, TensorInfo]
               ) -> Value:
     """Activation, sum and second activation."""
     op, chain, out = node.op, node.op.chain, node.outs[0]._replace(dtype=FLOAT)
@@ -158,7 +158,7 @@ def _epilogue(node: NodeExport, y: Value, given: dict[str, Value], infos: dict[s
     y = _activated(node, chain.before, y, out)
     if not chain.adds:
         return y
-    other = given["sum"]
+    other = inputs["sum"]
     if not op.quantized:
         return _activated(node, chain.after, node.emit("Add", y, other), out)
     kind = infos["sum"].dtype
@@ -182,26 +182,26 @@ def _constant(node: NodeExport, value: Value) -> Tensor:
     return value.array
 
 
-def _folded(node: NodeExport, given: dict[str, Value]) -> tuple[Tensor, Tensor]:
+def _folded(node: NodeExport, inputs: dict[str, Value]) -> tuple[Tensor, Tensor]:
     """Weight and bias with BatchNorm folded into them."""
     chain = node.op.chain
-    weight = _constant(node, given["weight"])
-    bias = _constant(node, given["bias"]) if "bias" in given else None
+    weight = _constant(node, inputs["weight"])
+    bias = _constant(node, inputs["bias"]) if "bias" in inputs else None
     norm = [] if chain.norm is None else [
-        _constant(node, given[name]) for name in ("gamma", "beta", "moving_mean", "moving_var")]
+        _constant(node, inputs[name]) for name in ("gamma", "beta", "moving_mean", "moving_var")]
     factor, offset = folded(chain.norm, bias, norm, len(weight))
     return weight * factor.reshape(-1, *[1] * (weight.ndim - 1)), offset
 
 
-def _quantized_weights(node: NodeExport, given: dict[str, Value], step: Value
+def _quantized_weights(node: NodeExport, inputs: dict[str, Value], step: Value
                        ) -> tuple[Value, Value]:
     """Weight and bias, rounded and dequantised; `step` is that of the data.
 
     Each filter of the weight has a step of its own, and its bias the step of its sums.
     """
     if node.op.weight_type("weight") == INT8:
-        return _stored_weights(node, given, step)
-    weight, offset = _folded(node, given)
+        return _stored_weights(node, inputs, step)
+    weight, offset = _folded(node, inputs)
     largest = np.abs(weight.reshape(len(weight), -1)).max(axis=1)
     units = np.where(largest > 0, LEVELS[INT8] / np.where(largest > 0, largest, 1), 1)
     units = units.astype(FLOAT)
@@ -210,16 +210,16 @@ def _quantized_weights(node: NodeExport, given: dict[str, Value], step: Value
             _rounded(node, offset, _sum_step(node, units, step)))
 
 
-def _stored_weights(node: NodeExport, given: dict[str, Value], step: Value
+def _stored_weights(node: NodeExport, inputs: dict[str, Value], step: Value
                     ) -> tuple[Value, Value]:
     """Weights and bias that the model holds as int8."""
-    weight = _constant(node, given["weight"])
+    weight = _constant(node, inputs["weight"])
     unit = per_unit(INT8, *_known(node, "min_weight", "max_weight")) or np.float32(1)
     units = np.full(len(weight), unit, FLOAT)
     bias = np.zeros(len(weight), FLOAT)
-    if "bias" in given:
+    if "bias" in inputs:
         bias_unit = per_unit(INT8, *_known(node, "min_bias", "max_bias"))
-        bias = _constant(node, given["bias"]).astype(FLOAT) * (
+        bias = _constant(node, inputs["bias"]).astype(FLOAT) * (
             1 / bias_unit if bias_unit else np.float32(0))
     return _rows(node, weight, units), _rounded(node, bias, _sum_step(node, units, step))
 

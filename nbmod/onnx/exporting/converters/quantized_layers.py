@@ -110,9 +110,9 @@ def _rounded(node: NodeExport, x: Value, kind: Any, step: Value) -> Value:
 def _requantize(node: NodeExport) -> list[Value]:
     """Sums of int32 in a new range: the calibrated one, or that of the sums."""
     op, kind = node.op, node.outs[0].dtype
-    given = scaled(node, end_of(node, range_of(node, "min_range", "max_range")),
-                   1 / float(LEVELS[INT32]))
-    real = node.emit("Mul", node.cast(node.x, FLOAT), given)
+    step = scaled(node, end_of(node, range_of(node, "min_range", "max_range")),
+                  1 / float(LEVELS[INT32]))
+    real = node.emit("Mul", node.cast(node.x, FLOAT), step)
     if op.calibrated:
         end = np.asarray([magnitude(op.min_calib_range, op.max_calib_range)], FLOAT)
         new = node.graph.constant(end, f"{node.name}/range")
@@ -142,8 +142,8 @@ def _extreme(node: NodeExport, kind: str, values: list[Value]) -> Value:
     known: list[Tensor] = [array for array in arrays if array is not None]
     if len(known) < len(values):
         return node.emit(kind, *values)
-    found = np.min(known, axis=0) if kind == "Min" else np.max(known, axis=0)
-    return node.graph.constant(found, f"{node.name}/range")
+    extreme = np.min(known, axis=0) if kind == "Min" else np.max(known, axis=0)
+    return node.graph.constant(extreme, f"{node.name}/range")
 
 
 @converts("_contrib_quantized_elemwise_add")

@@ -14,10 +14,10 @@ REDUCTIONS = {"sum": "ReduceSum", "mean": "ReduceMean", "max": "ReduceMax", "min
 def axes_of(node: NodeExport) -> list[int]:
     """The axes that are reduced."""
     op, ndim = node.op, node.ins[0].ndim
-    given = getattr(op, "axis", None)
-    given = () if given is None else given if isinstance(given, tuple) else (given,)
-    axes = sorted({axis % ndim for axis in given}) if ndim else []
-    if getattr(op, "exclude", False) and given:
+    targets = getattr(op, "axis", None)
+    targets = () if targets is None else targets if isinstance(targets, tuple) else (targets,)
+    axes = sorted({axis % ndim for axis in targets}) if ndim else []
+    if getattr(op, "exclude", False) and targets:
         return [axis for axis in range(ndim) if axis not in axes]
     return axes or list(range(ndim))
 

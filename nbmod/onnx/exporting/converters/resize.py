@@ -79,9 +79,9 @@ def _affine_grid(node: NodeExport, matrix: Value, height: int, width: int) -> Va
     """Positions (N, H, W, 2) of the pixels, by matrices of 2 x 3 elements each."""
     y, x = np.meshgrid(_line(height), _line(width), indexing="ij")
     points = np.stack([x.ravel(), y.ravel(), np.ones(height * width)])
-    found = node.emit("MatMul", node.reshape_to(matrix, -1, 2, 3),
-                      points.astype(node.ins[0].dtype))
-    return node.reshape_to(node.transpose(found, 0, 2, 1), -1, height, width, 2)
+    positions = node.emit("MatMul", node.reshape_to(matrix, -1, 2, 3),
+                          points.astype(node.ins[0].dtype))
+    return node.reshape_to(node.transpose(positions, 0, 2, 1), -1, height, width, 2)
 
 
 def _line(size: int) -> np.ndarray:

@@ -20,16 +20,16 @@ LAYERS = {"lstm": "LSTM", "gru": "GRU", "rnn_tanh": "RNN", "rnn_relu": "RNN"}
 def _rnn(node: NodeExport) -> Value | list[Value]:
     op = node.op
     _check(node)
-    given = dict(zip(op.list_inputs(), node.inputs, strict=True))
-    lengths = given.get("sequence_length")
+    inputs = dict(zip(op.list_inputs(), node.inputs, strict=True))
+    lengths = inputs.get("sequence_length")
     if lengths is not None:
         lengths = node.cast(lengths, np.int32)
     x, finals = node.x, []
     directions = op.layout.directions
     for layer in range(op.num_layers):
-        states = [node.part(given[name], layer * directions, (layer + 1) * directions, 0)
-                  if op.num_layers > 1 else given[name]
-                  for name in ("state", "state_cell") if name in given]
+        states = [node.part(inputs[name], layer * directions, (layer + 1) * directions, 0)
+                  if op.num_layers > 1 else inputs[name]
+                  for name in ("state", "state_cell") if name in inputs]
         y, *last = _layer(node, layer, x, lengths, states)
         if lengths is not None:
             last = [_after_no_step(node, lengths, before, after)
@@ -83,18 +83,18 @@ def _weights(node: NodeExport, layer: int) -> tuple[Tensor, Tensor, Tensor]:
     """W (D, gates H, I), R (D, gates H, H) and B (D, 2 gates H)."""
     op, vector = node.op, node.constant(1)
     assert vector is not None
-    found: dict[tuple[str, int], Tensor] = {}
+    blocks: dict[tuple[str, int], Tensor] = {}
     for matrix in op.layout.matrices(node.ins[0].shape[2]):
         if matrix.layer == layer:
             size = int(np.prod(matrix.shape))
             block = vector[matrix.offset:matrix.offset + size]
             gates = block.reshape(len(op.layout.gates), op.state_size, *matrix.shape[1:])
-            found[matrix.kind, matrix.direction] = gates[list(ORDERS[op.mode])].reshape(
+            blocks[matrix.kind, matrix.direction] = gates[list(ORDERS[op.mode])].reshape(
                 matrix.shape)
     sides = range(op.layout.directions)
-    bias = [np.concatenate([found["i2h_bias", side], found["h2h_bias", side]]) for side in sides]
-    return (np.stack([found["i2h_weight", side] for side in sides]),
-            np.stack([found["h2h_weight", side] for side in sides]), np.stack(bias))
+    bias = [np.concatenate([blocks["i2h_bias", side], blocks["h2h_bias", side]]) for side in sides]
+    return (np.stack([blocks["i2h_weight", side] for side in sides]),
+            np.stack([blocks["h2h_weight", side] for side in sides]), np.stack(bias))
 
 
 # ---------------------------------------------------------------------------------------- sequences
@@ -141,8 +141,8 @@ def _sequence_last(node: NodeExport) -> Value:
         return node.axes_op("Squeeze", node.part(node.x, steps - 1, steps, op.axis), [op.axis])
     lengths = node.reshape_to(_lengths(node), *_spread(node, 1 - op.axis))
     last = node.emit("Equal", _steps(node), node.emit("Sub", lengths, node.scalar(1, np.int64)))
-    kept = node.emit("Where", last, node.x, node.scalar(0))
-    return node.reduce("ReduceSum", kept, [op.axis], keepdims=False)
+    last_step = node.emit("Where", last, node.x, node.scalar(0))
+    return node.reduce("ReduceSum", last_step, [op.axis], keepdims=False)
 
 
 @converts("SequenceReverse")

@@ -72,14 +72,14 @@ def _split(node: NodeExport) -> list[Value]:
 def _crop(node: NodeExport) -> Value:
     """Height and width of the second input, or `h_w`; in the centre, or at `offset`."""
     op, info = node.op, node.ins[0]
-    wanted = node.static(node.outs[0], (2, 3))[2:]
+    sizes = node.static(node.outs[0], (2, 3))[2:]
     if op.center_crop:
         image = node.static(info, (2, 3))[2:]
-        begins = [(size - part) // 2 for size, part in zip(image, wanted, strict=True)]
+        begins = [(size - part) // 2 for size, part in zip(image, sizes, strict=True)]
     else:
         begins = list(op.offset)
     return sliced(node, node.x, [(axis, begin, begin + size, 1) for axis, begin, size
-                                 in zip((2, 3), begins, wanted, strict=True)])
+                                 in zip((2, 3), begins, sizes, strict=True)])
 
 
 @converts("_slice_assign", "_slice_assign_scalar", large_constants=True)
