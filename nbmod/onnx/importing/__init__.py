@@ -107,9 +107,9 @@ def import_model(model_file: ModelFile, shapes: Mapping[str, Shape] | None = Non
     return symbol, args, states
 
 
-def _arrays(found: Mapping[str, Array], used: set[str]) -> dict[str, NDArray]:
+def _arrays(arrays: Mapping[str, Array], used: set[str]) -> dict[str, NDArray]:
     return {name: array(np.ascontiguousarray(value), dtype=value.dtype)
-            for name, value in found.items() if name in used}
+            for name, value in arrays.items() if name in used}
 
 
 def _declare_types(symbol: Symbol, params: Mapping[str, NDArray]) -> None:
@@ -119,13 +119,13 @@ def _declare_types(symbol: Symbol, params: Mapping[str, NDArray]) -> None:
     float32.
     """
     graph = Graph(symbol.entries)
-    found = infer_type(graph, {node.name: np.float32 for node in graph.variables
+    types = infer_type(graph, {node.name: np.float32 for node in graph.variables
                                if node.name not in params and "__dtype__" not in node.attrs},
                        default=None)
     for node in graph.variables:
-        if node.name in params and found[graph.output_eids(node)[0]] is None:
+        if node.name in params and types[graph.output_eids(node)[0]] is None:
             node.attrs["__dtype__"] = str(FLAG_OF_DTYPE[np.dtype(params[node.name].dtype)])
-            found = infer_type(graph, {}, found, default=None)
+            types = infer_type(graph, {}, types, default=None)
 
 
 def get_model_metadata(model_file: ModelFile) -> dict[str, list[tuple[str, Shape]]]:

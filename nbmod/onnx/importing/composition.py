@@ -114,8 +114,8 @@ def expand(node: NodeImport, tensor: ImportedTensor, shape: Shape) -> ImportedTe
     aligned = node.reshape(tensor, (1,) * (len(shape) - len(own)) + own)
     if aligned.shape == shape:
         return aligned
-    made = node.emit("broadcast_to", aligned, shape=shape or (1,))
-    return made.shaped(shape).typed(tensor.dtype)
+    result = node.emit("broadcast_to", aligned, shape=shape or (1,))
+    return result.shaped(shape).typed(tensor.dtype)
 
 
 def concat(node: NodeImport, tensors: Sequence[ImportedTensor], axis: int,
@@ -126,6 +126,6 @@ def concat(node: NodeImport, tensors: Sequence[ImportedTensor], axis: int,
         return ImportedTensor.constant(np.concatenate(arrays, axis))
     if len(tensors) == 1:
         return tensors[0]
-    wanted = tensors[0].dtype if dtype is None else dtype
-    given = [node.cast(each, wanted) for each in tensors]
-    return node.emit("Concat", *given, dim=axis, num_args=len(given))
+    kind = tensors[0].dtype if dtype is None else dtype
+    operands = [node.cast(each, kind) for each in tensors]
+    return node.emit("Concat", *operands, dim=axis, num_args=len(operands))

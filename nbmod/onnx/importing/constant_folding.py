@@ -59,8 +59,8 @@ class Folder:
             rule = _RULES.get(node.operator)
             if rule is None:
                 return None
-            found = rule(node, self, *arrays)
-        return list(found) if isinstance(found, (list, tuple)) else [found]
+            result = rule(node, self, *arrays)
+        return list(result) if isinstance(result, (list, tuple)) else [result]
 
     def reserve(self, shape: Sequence[int], dtype: DType) -> None:
         """Count a result; TooLarge if there is no room for it."""
@@ -71,10 +71,10 @@ class Folder:
         self._left -= needed
 
     def _elementwise(self, function: Callable[..., Array], arrays: Sequence[Array | None]) -> Array:
-        given = [each for each in arrays if each is not None]
-        self.reserve(np.broadcast_shapes(*[each.shape for each in given]), _widest(given))
-        result = function(*given)
-        same = given[-1].dtype  # numpy promotes scalars, ONNX does not
+        operands = [each for each in arrays if each is not None]
+        self.reserve(np.broadcast_shapes(*[each.shape for each in operands]), _widest(operands))
+        result = function(*operands)
+        same = operands[-1].dtype  # numpy promotes scalars, ONNX does not
         keeps = function not in _PREDICATES
         return np.asarray(result, same if keeps else None)
 
@@ -90,19 +90,19 @@ def fold_samples(folder: Folder, node: NodeImport, count: int) -> ImportedTensor
     if not measured and not (node.operator in SUMS and open_inputs
                              or node.operator in MOVES and open_inputs == [0]):
         return None
-    found: list[Array] = []
+    samples: list[Array] = []
     for index in range(count):
         inputs = [each and each.at_sample(index) for each in node.inputs]
         arrays = folder.fold(replace(node, inputs=inputs))
         if arrays is None or len(arrays) > 1 or arrays[0].size > MAX_RANK:
             return None
-        found += arrays
-    if len({each.shape for each in found}) > 1:
+        samples += arrays
+    if len({each.shape for each in samples}) > 1:
         return None
-    first, name = found[0], node.outputs[0]
-    if all(np.array_equal(each, first) for each in found):
+    first, name = samples[0], node.outputs[0]
+    if all(np.array_equal(each, first) for each in samples):
         return ImportedTensor.constant(first, name)
-    return ImportedTensor(first.shape, first.dtype, values=tuple(found), carrier=first.dtype,
+    return ImportedTensor(first.shape, first.dtype, values=tuple(samples), carrier=first.dtype,
                           name=name)
 
 
@@ -204,12 +204,12 @@ def _reshape(node: NodeImport, folder: Folder, array: Array, shape: Array) -> Ar
                                   bool(node.attribute("allowzero", 0))))
 
 
-def reshaped(shape: Shape, wanted: Sequence[int], allow_zero: bool = False) -> Shape:
+def reshaped(shape: Shape, target: Sequence[int], allow_zero: bool = False) -> Shape:
     """The shape that ONNX's Reshape makes: 0 copies a dimension, -1 takes the rest.
 
     Dimensions of `shape` that are not known (0) stay so where they are copied.
     """
-    copied = [shape[i] if size == 0 and not allow_zero else size for i, size in enumerate(wanted)]
+    copied = [shape[i] if size == 0 and not allow_zero else size for i, size in enumerate(target)]
     if -1 in copied:
         rest = size_of(size for size in copied if size != -1)
         copied[copied.index(-1)] = size_of(shape) // rest if rest else 0
@@ -223,9 +223,9 @@ def _transpose(node: NodeImport, folder: Folder, array: Array) -> Array:
 
 @_rule("Unsqueeze")
 def _unsqueeze(node: NodeImport, folder: Folder, array: Array, axes: Array | None = None) -> Array:
-    wanted = node.integer_list(1, "axes") or ()
-    rank = array.ndim + len(wanted)
-    new = set(normalize_axes(wanted, rank))
+    places = node.integer_list(1, "axes") or ()
+    rank = array.ndim + len(places)
+    new = set(normalize_axes(places, rank))
     sizes = iter(array.shape)
     return array.reshape([1 if i in new else next(sizes) for i in range(rank)])
 
@@ -305,11 +305,11 @@ def _mod(node: NodeImport, folder: Folder, a: Array, b: Array) -> Array:
 
 def _reduction(function: Callable[..., Array]) -> _Rule:
     def fold(node: NodeImport, folder: Folder, array: Array, axes: Array | None = None) -> Array:
-        wanted = node.integer_list(1, "axes")
-        if not wanted and node.attribute("noop_with_empty_axes", 0):
+        places = node.integer_list(1, "axes")
+        if not places and node.attribute("noop_with_empty_axes", 0):
             return array
-        found = function(array, axis=wanted or None, keepdims=bool(node.attribute("keepdims", 1)))
-        return np.asarray(found, array.dtype)
+        result = function(array, axis=places or None, keepdims=bool(node.attribute("keepdims", 1)))
+        return np.asarray(result, array.dtype)
 
     return fold
 

@@ -60,9 +60,9 @@ class FunctionLibrary:
         if schema.has_function:
             function = schema.function_body
         elif proto.op_type in TYPED_FUNCTIONS and schema.has_context_dependent_function:
-            for given in node.inputs:
-                if given is not None:
-                    node.rank(given)
+            for tensor in node.inputs:
+                if tensor is not None:
+                    node.rank(tensor)
             function = _for_types(schema, proto, node)
         else:
             return None
@@ -101,14 +101,14 @@ def check_node(proto: NodeProto, node: NodeImport) -> None:
             and schema.min_output <= len(node.outputs) <= schema.max_output):
         node.refuse(f"{count} inputs and {len(node.outputs)} outputs do not fit the operator")
     formals = [*schema.inputs, *schema.inputs[-1:] * count]  # the last one may be repeated
-    for formal, given in zip(formals, node.inputs, strict=False):
-        if given is None and formal.option != formal.option.Optional:
+    for formal, tensor in zip(formals, node.inputs, strict=False):
+        if tensor is None and formal.option != formal.option.Optional:
             node.refuse(f"input {formal.name} is missing")
     for name, formal in schema.attributes.items():
-        given = next((each for each in proto.attribute if each.name == name), None)
-        if given is None and formal.required:
+        attribute = next((each for each in proto.attribute if each.name == name), None)
+        if attribute is None and formal.required:
             node.refuse(f"attribute {name} is missing")
-        if given is not None and int(given.type) != int(formal.type.value):
+        if attribute is not None and int(attribute.type) != int(formal.type.value):
             node.refuse(f"attribute {name} is of the wrong type")
 
 
@@ -140,8 +140,8 @@ def _instance(function: FunctionProto, node: NodeProto) -> FunctionGraph:
     """The body with the attributes of a node in the place of references to them."""
     import onnx
 
-    given = {each.name: each for each in function.attribute_proto}
-    given.update({each.name: each for each in node.attribute})
+    attributes = {each.name: each for each in function.attribute_proto}
+    attributes.update({each.name: each for each in node.attribute})
     if len(node.output) > len(function.output) or len(node.input) > len(function.input):
         raise DamagedModel(f"function {function.name!r} has {len(function.input)} inputs and "
                            f"{len(function.output)} outputs")
@@ -154,28 +154,28 @@ def _instance(function: FunctionProto, node: NodeProto) -> FunctionGraph:
         copied = body.node.add()
         copied.CopyFrom(inner)
         copied.name = f"{prefix}/{inner.name or next(filter(None, inner.output), inner.op_type)}"
-        _resolve(copied, given)
+        _resolve(copied, attributes)
     return FunctionGraph(body, {each.domain: each.version for each in function.opset_import})
 
 
-def _resolve(node: NodeProto, given: dict[str, AttributeProto]) -> None:
+def _resolve(node: NodeProto, attributes: dict[str, AttributeProto]) -> None:
     """Replace references to attributes of the function, in graphs of attributes, too."""
-    kept = []
+    survivors = []
     for attribute in node.attribute:
         if attribute.ref_attr_name:
-            found = given.get(attribute.ref_attr_name)
-            if found is None:
+            source = attributes.get(attribute.ref_attr_name)
+            if source is None:
                 continue  # an attribute without a default: the operator's own applies
             name = attribute.name
-            attribute.CopyFrom(found)
+            attribute.CopyFrom(source)
             attribute.name = name
         for graph in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
             for inner in graph.node:
-                _resolve(inner, given)
-        kept.append(attribute)
-    if len(kept) < len(node.attribute):
-        copies = [type(each)() for each in kept]
-        for copied, each in zip(copies, kept, strict=True):
+                _resolve(inner, attributes)
+        survivors.append(attribute)
+    if len(survivors) < len(node.attribute):
+        copies = [type(each)() for each in survivors]
+        for copied, each in zip(copies, survivors, strict=True):
             copied.CopyFrom(each)
         del node.attribute[:]
         node.attribute.extend(copies)

@@ -100,7 +100,7 @@ class GraphImport:
     def run(self) -> list[Entry]:
         """The entries of the outputs; UnsupportedModel if a node cannot be converted."""
         graph = self.model.graph
-        self._check_given(graph)
+        self._check_arguments(graph)
         self._scope.readers = count_readers(graph)
         self._initializers(graph)
         for value in graph.input:
@@ -110,10 +110,10 @@ class GraphImport:
         if (own := self._own_export()) is not None:
             return own
         self._nodes(graph)
-        found = [self._output(value) for value in graph.output]
+        entries = [self._output(value) for value in graph.output]
         if self.unsupported:
             raise self._report()
-        return [entry for entry in found if entry is not None]
+        return [entry for entry in entries if entry is not None]
 
     def _own_export(self) -> list[Entry] | None:
         """The entries of the outputs if nbmod exported the model."""
@@ -145,10 +145,10 @@ class GraphImport:
             return ShapeNeeded(str(report), sorted(needed))
         return report
 
-    def _check_given(self, graph: GraphProto) -> None:
+    def _check_arguments(self, graph: GraphProto) -> None:
         names = [value.name for value in graph.input]
-        for what, given in (("shapes", self.shapes), ("constants", self.constants)):
-            if unknown := sorted(given.keys() - set(names)):
+        for what, values in (("shapes", self.shapes), ("constants", self.constants)):
+            if unknown := sorted(values.keys() - set(names)):
                 raise MXNetError(f"import_model: {what} has {unknown}, but the inputs are {names}")
 
     def _initializers(self, graph: GraphProto) -> None:
@@ -188,16 +188,16 @@ class GraphImport:
     def _declared(self, value: ValueInfoProto, where: str) -> PartialShape:
         tensor = value.type.tensor_type
         declared = tuple(dim.dim_value for dim in tensor.shape.dim)
-        given = self.shapes.get(value.name)
-        shape = declared if given is None else tuple(int(size) for size in given)
-        if tensor.HasField("shape") and given is not None and (
+        override = self.shapes.get(value.name)
+        shape = declared if override is None else tuple(int(size) for size in override)
+        if tensor.HasField("shape") and override is not None and (
                 len(shape) != len(declared)
                 or any(old and old != new for old, new in zip(declared, shape, strict=True))):
             raise MXNetError(f"import_model: {where}: shapes gives {shape}, but the model declares "
                              f"{declared} (0 is open)")
         if any(size < 0 for size in shape) or size_of(filter(None, shape)) > MAX_ELEMENTS:
             raise DamagedModel(f"{where}: shape {shape[:20]} is not that of an array")
-        return shape if given is not None or tensor.HasField("shape") else None
+        return shape if override is not None or tensor.HasField("shape") else None
 
     def _output(self, value: ValueInfoProto) -> Entry | None:
         tensor = self._scope.find(value.name)
@@ -205,16 +205,16 @@ class GraphImport:
             return None
         node = NodeImport(self, "output", 0, value.name, [tensor], {}, [], [])
         try:
-            found = node.plain(tensor)
-            if found.array is not None and found.name == value.name:  # the name of the output
-                found = replace(found, name=f"{value.name}_1")
-            if found.array is not None or node.entry(found).node.is_variable:
-                found = node.emit("_copy", found)
+            result = node.plain(tensor)
+            if result.array is not None and result.name == value.name:  # the name of the output
+                result = replace(result, name=f"{value.name}_1")
+            if result.array is not None or node.entry(result).node.is_variable:
+                result = node.emit("_copy", result)
         except (MXNetError, ValueError) as error:
             self._note(value.name, "output", "", str(error))
             return None
-        self._rename(node, [found])
-        return found.entry
+        self._rename(node, [result])
+        return result.entry
 
     # -- nodes -----------------------------------------------------------------------------------
 
@@ -228,7 +228,7 @@ class GraphImport:
         if self._visited > MAX_INLINED + len(self.model.graph.node):
             raise DamagedModel(f"functions and inner graphs have more than {MAX_INLINED} nodes")
         inputs = [self._scope.find(name) if name else None for name in node.input]
-        failed = any(name and found is None for name, found in zip(node.input, inputs, strict=True))
+        failed = any(name and each is None for name, each in zip(node.input, inputs, strict=True))
         results = self._node(node, inputs, failed)
         for index, name in enumerate(node.output):
             if name:
@@ -243,7 +243,6 @@ class GraphImport:
             return []
         label = proto.name or next(filter(None, proto.output), operator)
         shown = f"{domain}.{operator}" if domain else operator
-        made: list[ImportedTensor | None] = []
         try:
             node = NodeImport(self, operator, self._opset(domain), label, inputs,
                               self._attributes(proto), list(proto.output), [])
@@ -257,12 +256,12 @@ class GraphImport:
         except DamagedModel as error:
             raise DamagedModel(f"node {label!r} ({shown}): {error}") from None
         except InnerFailure:
-            return made
+            return []
         except ShapeNeeded as error:
             self._note(label, shown, attribute_text(proto), str(error), error.inputs)
         except RULE_ERRORS as error:
             self._note(label, shown, attribute_text(proto), str(error) or type(error).__name__)
-        return made
+        return []
 
     def _convert(self, node: NodeImport, proto: NodeProto) -> Sequence[ImportedTensor | None]:
         check_node(proto, node)
@@ -270,9 +269,9 @@ class GraphImport:
         if folded is not None:
             return folded
         converter = self.converters.get(node.operator)
-        found = None if converter is None else converter(node)
-        if found is not None:
-            result = _as_list(found)
+        outputs = None if converter is None else converter(node)
+        if outputs is not None:
+            result = _as_list(outputs)
             self._rename(node, result)
             self._rename_alias(node, proto, result[0])
             return result
@@ -289,8 +288,8 @@ class GraphImport:
         try:
             arrays = self.folder.fold(node)
             if arrays is None:
-                found = fold_samples(self.folder, node, self.num_samples)
-                return None if found is None else [found]
+                tensor = fold_samples(self.folder, node, self.num_samples)
+                return None if tensor is None else [tensor]
         except TooLarge as error:
             raise DamagedModel(str(error)) from None
         return [ImportedTensor.constant(array, name)
@@ -327,13 +326,13 @@ class GraphImport:
         """Give the last node that was emitted the name of the node of the file."""
         last = next((each.entry.node for each in results
                      if each is not None and each.entry is not None), None)
-        for made in node.made:
-            made.name = self._unused(_name_of(node, made) if made is last else made.name)
+        for each in node.nodes:
+            each.name = self._unused(_name_of(node, each) if each is last else each.name)
 
     def _rename_alias(self, node: NodeImport, proto: NodeProto, result: ImportedTensor | None
                       ) -> None:
         """Give the name of a node that became nothing to the one whose output it returns."""
-        if node.made or result is None or result.entry is None or result.entry.node.is_variable:
+        if node.nodes or result is None or result.entry is None or result.entry.node.is_variable:
             return
         source = next((name for name, each in zip(proto.input, node.inputs, strict=True)
                        if each is not None and each.entry == result.entry), "")
@@ -363,25 +362,25 @@ class GraphImport:
                 {value.name: each for value, each in zip(graph.input, inputs, strict=True)})
             self._initializers(graph)
             self._nodes(graph)
-            found = [self._scope.find(value.name) for value in graph.output]
+            outputs = [self._scope.find(value.name) for value in graph.output]
         finally:
             self._scope = outer
-        complete = [each for each in found if each is not None]
-        if len(complete) < len(found):
+        complete = [each for each in outputs if each is not None]
+        if len(complete) < len(outputs):
             raise InnerFailure("a node of its graph cannot be imported")
         return complete
 
     def _inline(self, body: FunctionGraph, node: NodeImport) -> Sequence[ImportedTensor | None]:
         """The outputs of the graph of a function; it sees no names but its inputs."""
         outer, opsets = self._scope, self.opsets
-        given: list[ImportedTensor | None] = [*node.inputs]
-        given += [None] * (len(body.graph.input) - len(given))
+        inputs: list[ImportedTensor | None] = [*node.inputs]
+        inputs += [None] * (len(body.graph.input) - len(inputs))
         self._scope = _Scope()
         self._scope.depth = outer.depth
         self.opsets = {**opsets, **body.opsets}
         try:
-            found = iter(self.run_subgraph(body.graph, given))
-            return [next(found) if name else None for name in node.outputs]
+            outputs = iter(self.run_subgraph(body.graph, inputs))
+            return [next(outputs) if name else None for name in node.outputs]
         finally:
             self._scope, self.opsets = outer, opsets
 
@@ -394,8 +393,8 @@ class GraphImport:
         if tensor.entry is None or len(self.unsupported) >= SHOWN:
             return []  # each search takes time in proportion to the model
         inputs = {value.name for value in self.model.graph.input}
-        found = [node.name for node in topological_order([tensor.entry]) if node.is_variable]
-        return [name for name in found if name in inputs and name not in self.arguments]
+        variables = [node.name for node in topological_order([tensor.entry]) if node.is_variable]
+        return [name for name in variables if name in inputs and name not in self.arguments]
 
     @property
     def num_samples(self) -> int:
@@ -428,18 +427,18 @@ class GraphImport:
 
 def _declaration(shape: PartialShape, dtype: DType) -> dict[str, str]:
     """Attributes of an input whose shape is known, which binding to other shapes overrides."""
-    found = {} if dtype == FLOAT else {"__dtype__": str(FLAG_OF_DTYPE[dtype])}
+    attrs = {} if dtype == FLOAT else {"__dtype__": str(FLAG_OF_DTYPE[dtype])}
     if shape is not None and 0 not in shape:
-        found["__shape__"] = str(shape or (1,))
-    return found
+        attrs["__shape__"] = str(shape or (1,))
+    return attrs
 
 
-def _name_of(node: NodeImport, made: Node) -> str:
+def _name_of(node: NodeImport, op_node: Node) -> str:
     """The name of a node of the file, or what the names of its outputs begin with in nbmod."""
-    parts = made.required_op.list_outputs()[:made.num_visible]
+    parts = op_node.required_op.list_outputs()[:op_node.num_visible]
     base = node.name.removesuffix(f"_{parts[0]}")
     named = [f"{base}_{part}" for part in parts][:len(node.outputs)]
-    return base if made.num_visible > 1 and named == node.outputs else node.name
+    return base if op_node.num_visible > 1 and named == node.outputs else node.name
 
 
 def _as_list(result: ConverterResult) -> list[ImportedTensor | None]:

@@ -36,18 +36,18 @@ def imported_operators() -> dict[str, OperatorSupport]:
     """Operators of ONNX that are imported, by name."""
     from onnx import defs
 
-    latest, folder, found = max(IR_VERSIONS), Folder(0), {}
+    latest, folder, operators = max(IR_VERSIONS), Folder(0), {}
     names = {schema.name for schema in defs.get_all_schemas() if not schema.domain}
     for name in sorted({*names, *load_importers()}):
         opsets = _opsets(name, latest)
         if name in load_importers() and name not in CONSTANTS:
-            found[name] = OperatorSupport(opsets, "operators")
+            operators[name] = OperatorSupport(opsets, "operators")
         elif name in folder:
-            found[name] = OperatorSupport(opsets, "constant")
+            operators[name] = OperatorSupport(opsets, "constant")
         elif any(is_function(name, opset) for opset in opsets):
             first = min(opset for opset in opsets if is_function(name, opset))
-            found[name] = OperatorSupport(range(first, opsets.stop), "function")
-    return found
+            operators[name] = OperatorSupport(range(first, opsets.stop), "function")
+    return operators
 
 
 CONSTANTS = frozenset({"Constant", "ConstantOfShape", "Range", "Shape", "Size"})

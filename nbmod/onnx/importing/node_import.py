@@ -118,7 +118,7 @@ class NodeImport:
         Attributes by name: numbers, text, arrays, graphs, or lists of these.
     outputs : list of str
         Names of the outputs; '' for those that are left out.
-    made : list of Node
+    nodes : list of Node
         Nodes emitted so far.
     """
 
@@ -129,7 +129,7 @@ class NodeImport:
     inputs: list[ImportedTensor | None]
     attributes: dict[str, Forwarded]
     outputs: list[str]
-    made: list[Node]
+    nodes: list[Node]
 
     # -- what the node has ------------------------------------------------------------------
 
@@ -140,10 +140,10 @@ class NodeImport:
 
     def input(self, index: int) -> ImportedTensor:
         """An input that must be there."""
-        found = self.optional(index)
-        if found is None:
+        tensor = self.optional(index)
+        if tensor is None:
             self.refuse(f"input {index} is missing")
-        return found
+        return tensor
 
     def optional(self, index: int) -> ImportedTensor | None:
         """An input, or None if it is left out."""
@@ -160,8 +160,8 @@ class NodeImport:
 
     def integers(self, key: str) -> tuple[int, ...] | None:
         """An attribute of integers."""
-        found = self.attributes.get(key)
-        return None if found is None else tuple(int(each) for each in found)
+        values = self.attributes.get(key)
+        return None if values is None else tuple(int(each) for each in values)
 
     def static(self, tensor: ImportedTensor | None = None) -> Shape:
         """The whole shape of a tensor (the first input); ShapeNeeded if a dimension is open."""
@@ -193,36 +193,36 @@ class NodeImport:
         """
         if key in self.attributes:
             return np.asarray(self.attributes[key])
-        found = self.optional(index)
-        if found is not None and found.values:
+        tensor = self.optional(index)
+        if tensor is not None and tensor.values:
             raise ShapeNeeded(f"needs the values of input {index}, which follow from dimensions "
                               "that are open; pass shapes={\"input\": (1, 3, 224, 224)}")
-        if found is not None and found.array is None:
-            origins = self.owner.origins(found)
+        if tensor is not None and tensor.array is None:
+            origins = self.owner.origins(tensor)
             raise ShapeNeeded(
                 f"needs the values of input {index}, which depends on "
                 f"{', '.join(origins) or 'constants that are not folded'}, since "
                 "shapes are fixed when a model is imported; pass constants={name: values} for "
                 "such an input", origins)
-        return None if found is None else found.array
+        return None if tensor is None else tensor.array
 
     def open_sizes(self, index: int) -> list[int | None] | None:
         """Sizes that input `index` has for a new shape of the first one, if open ones are in them.
 
         None are sizes that the first input has along the same axis, and -1 others that are open.
         """
-        found = self.optional(index)
-        if found is None or not found.values:
+        tensor = self.optional(index)
+        if tensor is None or not tensor.values:
             return None
-        columns = list(zip(*(each.tolist() for each in found.values), strict=True))
+        columns = list(zip(*(each.tolist() for each in tensor.values), strict=True))
         own = list(zip(*self.data.samples, strict=True))
         return [None if sizes in own[axis:axis + 1] else sizes[0] if len({*sizes}) == 1 else -1
                 for axis, sizes in enumerate(columns)]
 
     def integer_list(self, index: int, key: str = "") -> tuple[int, ...] | None:
         """`constant` as integers."""
-        found = self.constant(index, key)
-        return None if found is None else tuple(int(each) for each in found.ravel())
+        values = self.constant(index, key)
+        return None if values is None else tuple(int(each) for each in values.ravel())
 
     def refuse(self, reason: str) -> NoReturn:
         """Report that this node has no equivalent."""
@@ -237,9 +237,9 @@ class NodeImport:
     def emit_all(self, op: str, *inputs: ImportedTensor, **params: object) -> list[ImportedTensor]:
         """All visible outputs of a new node."""
         symbols = [Symbol([self.entry(each)]) for each in inputs]
-        node = make_node(OPS.find(op), f"{self.name}_{op.strip('_').lower()}{len(self.made)}",
+        node = make_node(OPS.find(op), f"{self.name}_{op.strip('_').lower()}{len(self.nodes)}",
                          {**params, **AttrScope.current.get(None)}, symbols)
-        self.made.append(node)
+        self.nodes.append(node)
         required = node.required_op
         shapes = [each.inner_shape for each in inputs]
         types = [each.inner_dtype for each in inputs]
@@ -313,8 +313,8 @@ class NodeImport:
             return tensor.shaped(shape)
         if tensor.array is not None:
             return ImportedTensor.constant(tensor.array.reshape(shape))
-        made = self.emit("Reshape", tensor, shape=shape or (1,))
-        return replace(made, shape=shape, dtype=tensor.dtype)
+        result = self.emit("Reshape", tensor, shape=shape or (1,))
+        return replace(result, shape=shape, dtype=tensor.dtype)
 
     def transpose(self, tensor: ImportedTensor, axes: Sequence[int]) -> ImportedTensor:
         """A tensor with its axes in another order."""

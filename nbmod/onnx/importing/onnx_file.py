@@ -180,10 +180,10 @@ def _read_names(node: NodeProto, depth: int) -> Iterator[str]:
 
 def count_readers(graph: GraphProto) -> Counter[str]:
     """How often each name is read, by nodes, graphs inside of them, and as an output."""
-    found = Counter(value.name for value in graph.output)
+    counts = Counter(value.name for value in graph.output)
     for node in graph.node:
-        found.update(_read_names(node, 0))
-    return found
+        counts.update(_read_names(node, 0))
+    return counts
 
 
 def _topological(needs: Sequence[Iterable[int]], graph: GraphProto) -> list[int]:

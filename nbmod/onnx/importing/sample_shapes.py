@@ -54,8 +54,8 @@ def read_samples(model: ModelProto) -> list[dict[str, Shape]]:
               for name, shape in declared.items()}
     known = {name: shape or (1,) for name, shape in shapes.items()
              if 0 < size_of(shape) <= MAX_ELEMENTS}
-    groups = [kept for together in groups if (kept := [each for each in together
-                                                       if each[0] in known])]
+    groups = [group for together in groups if (group := [each for each in together
+                                                         if each[0] in known])]
     return [known, *(doubled_shapes(known, together) for together in groups)] if groups else []
 
 
@@ -74,14 +74,14 @@ def infer_samples(op: Op, inputs: Sequence[tuple[Shape, ...] | None], count: int
 
     Inputs whose shapes are not known are None; MXNetError if these do not follow.
     """
-    found: list[list[Shape]] = []
+    samples: list[list[Shape]] = []
     for index in range(count):
-        given = [None if each is None else each[index] for each in inputs]
-        ins, outs = op.infer_shape([*given], [None] * len(op.list_outputs()))
-        if any(known not in (None, shape) for known, shape in zip(given, ins, strict=True)):
-            raise MXNetError(f"{op.name}: inputs have shapes {given}, expected {ins}")
-        found.append([shape for shape in (*ins, *outs) if shape is not None and is_known(shape)])
-        if len(found[-1]) < len(ins) + len(outs):
+        shapes = [None if each is None else each[index] for each in inputs]
+        ins, outs = op.infer_shape([*shapes], [None] * len(op.list_outputs()))
+        if any(known not in (None, shape) for known, shape in zip(shapes, ins, strict=True)):
+            raise MXNetError(f"{op.name}: inputs have shapes {shapes}, expected {ins}")
+        samples.append([shape for shape in (*ins, *outs) if shape is not None and is_known(shape)])
+        if len(samples[-1]) < len(ins) + len(outs):
             raise MXNetError(f"{op.name}: its shapes {ins} -> {outs} are not known")
-    columns = list(zip(*found, strict=True))
+    columns = list(zip(*samples, strict=True))
     return columns[:len(inputs)], columns[len(inputs):]

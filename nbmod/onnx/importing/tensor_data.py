@@ -74,15 +74,15 @@ class TensorReader:
 
         kind, count = tensor.data_type, math.prod(shape)
         if tensor.HasField("raw_data"):
-            found, expected = len(tensor.raw_data), _stored_bytes(kind, count)
+            size, expected = len(tensor.raw_data), _stored_bytes(kind, count)
         else:
             field = onnx.helper.tensor_dtype_to_field(kind)
-            found = len(getattr(tensor, field))
+            size = len(getattr(tensor, field))
             stored = {**_PACKED, **_COMPLEX}.get(onnx.TensorProto.DataType.Name(kind), 1)
             expected = math.ceil(count * stored)
-        if found != expected:
+        if size != expected:
             raise DamagedModel(f"{where}: dimensions {shape} need {expected} stored elements or "
-                               f"bytes, but the file has {found}")
+                               f"bytes, but the file has {size}")
 
     def _external(self, tensor: TensorProto, shape: tuple[int, ...], dtype: DType, where: str
                   ) -> Array:

@@ -118,14 +118,14 @@ def _cut(node: NodeImport, kernel: Shape, stride: Shape, dilate: Shape, extra: S
          ) -> tuple[Shape, Shape]:
     """Sizes cut off before and after each axis of a whole transposed convolution."""
     rank, how = len(kernel), node.attribute("auto_pad", "NOTSET")
-    wanted = node.integers("output_shape")
-    if wanted is None and how not in ("SAME_UPPER", "SAME_LOWER"):
+    sizes = node.integers("output_shape")
+    if sizes is None and how not in ("SAME_UPPER", "SAME_LOWER"):
         pads = node.integers("pads") or (0,) * (2 * rank)
         return (pads[:rank], pads[rank:]) if how == "NOTSET" else ((0,) * rank, (0,) * rank)
     image = node.static()[2:]
-    wanted = wanted or tuple(size * step for size, step in zip(image, stride, strict=True))
+    sizes = sizes or tuple(size * step for size, step in zip(image, stride, strict=True))
     total = [step * (size - 1) + more + (k - 1) * d + 1 - out for step, size, more, k, d, out in
-             zip(stride, image, extra, kernel, dilate, wanted[-rank:], strict=True)]
+             zip(stride, image, extra, kernel, dilate, sizes[-rank:], strict=True)]
     small = tuple(each // 2 for each in total)
     large = tuple(each - each // 2 for each in total)
     return (small, large) if how == "SAME_UPPER" else (large, small)
@@ -159,8 +159,7 @@ def pooling(node: NodeImport) -> ImportedTensor:
     if node.operator == "LpPool":
         return _norm(node, data, kernel)
     if data.dtype.kind != "f":
-        found = _pool(node, node.cast(data, FLOAT), kernel)
-        return node.cast(found, data.dtype)
+        return node.cast(_pool(node, node.cast(data, FLOAT), kernel), data.dtype)
     return _pool(node, data, kernel)
 
 

@@ -98,8 +98,8 @@ def power(node: NodeImport) -> ImportedTensor:
     """A power, of the type of its base."""
     base, exponent = node.input(0), node.input(1)
     if base.dtype.kind in "iu" and exponent.dtype.kind == "f":
-        found = binary(node, "broadcast_power", node.cast(base, exponent.dtype), exponent)
-        return node.cast(node.emit("trunc", found).shaped(found.shape), base.dtype)
+        real = binary(node, "broadcast_power", node.cast(base, exponent.dtype), exponent)
+        return node.cast(node.emit("trunc", real).shaped(real.shape), base.dtype)
     return binary(node, "broadcast_power", base, node.cast(exponent, base.dtype))
 
 

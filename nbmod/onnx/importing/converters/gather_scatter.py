@@ -31,8 +31,8 @@ def gather(node: NodeImport) -> ImportedTensor:
     if (whole := _before_clip(index, size)) is not None:
         return node.emit("take", data, whole, axis=axis, mode="clip").typed(data.dtype)
     index = node.indices(index, size) if size else index
-    found = node.emit("take", data, index, axis=axis).typed(data.dtype)
-    return _without(node, found, axis) if index.shape == () else found
+    slices = node.emit("take", data, index, axis=axis).typed(data.dtype)
+    return _without(node, slices, axis) if index.shape == () else slices
 
 
 def _before_clip(index: ImportedTensor, size: int) -> ImportedTensor | None:
@@ -61,8 +61,8 @@ def _parameter(entry: Entry, name: str) -> object:
 def _one(node: NodeImport, axis: int, at: int) -> ImportedTensor:
     """One slice, without its axis."""
     end = at + 1 or None
-    found = node.emit("slice_axis", node.data, axis=axis, begin=at, end=end)
-    return _without(node, found.typed(node.data.dtype), axis)
+    part = node.emit("slice_axis", node.data, axis=axis, begin=at, end=end)
+    return _without(node, part.typed(node.data.dtype), axis)
 
 
 def _without(node: NodeImport, tensor: ImportedTensor, axis: int) -> ImportedTensor:
@@ -90,8 +90,8 @@ def _grid(node: NodeImport, index: ImportedTensor, axis: int, size: int) -> Impo
         parts.append(node.new_constant(_positions(shape, i), INT64))
     if len(parts) == 1:
         return parts[0]
-    given = [node.cast(each, INT64) for each in parts]
-    return node.emit("Concat", *given, dim=0, num_args=len(given))
+    positions = [node.cast(each, INT64) for each in parts]
+    return node.emit("Concat", *positions, dim=0, num_args=len(positions))
 
 
 @imports("GatherElements")
@@ -112,9 +112,9 @@ def gather_nd(node: NodeImport) -> ImportedTensor:
         node.owner.reserve((batch, *shape), INT64)
         parts = [node.new_constant(_positions(shape[:-1], i), INT64) for i in range(batch)]
         columns = node.emit("Concat", *parts, columns, dim=0, num_args=batch + 1)
-    found = node.emit("gather_nd", data, columns).typed(data.dtype)
+    slices = node.emit("gather_nd", data, columns).typed(data.dtype)
     rank = len(shape) - 1 + node.rank() - batch - shape[-1]
-    return found if rank else found.shaped(())
+    return slices if rank else slices.shaped(())
 
 
 def _columns(node: NodeImport, index: ImportedTensor, shape: Shape) -> ImportedTensor:
@@ -240,9 +240,9 @@ def extreme_index(node: NodeImport) -> ImportedTensor:
     keep, last = bool(node.attribute("keepdims", 1)), node.attribute("select_last_index", 0)
     if last:
         data = node.emit("reverse", data, axis=axis)
-    found = node.emit(op, data, axis=axis, keepdims=keep)
+    index = node.emit(op, data, axis=axis, keepdims=keep)
     if last:
         size = node.static()[axis]
-        found = subtract(node, node.new_constant(size - 1, found.dtype), found)
-    shape = () if node.rank() == 1 and not keep else found.shape
-    return replace(found, shape=shape, dtype=INT64)
+        index = subtract(node, node.new_constant(size - 1, index.dtype), index)
+    shape = () if node.rank() == 1 and not keep else index.shape
+    return replace(index, shape=shape, dtype=INT64)

@@ -37,8 +37,8 @@ def _like(symbol: Symbol, tensor: ImportedTensor, shape: Shape | None = None) ->
                           entry=symbol.entries[0], carrier=tensor.inner_dtype)
 
 
-def _listed(found: object) -> list[Symbol]:
-    return [found] if isinstance(found, Symbol) else list(found)  # type: ignore[call-overload]
+def _listed(value: object) -> list[Symbol]:
+    return [value] if isinstance(value, Symbol) else list(value)  # type: ignore[call-overload]
 
 
 @imports("If")
@@ -53,10 +53,10 @@ def branch(node: NodeImport) -> list[ImportedTensor]:
     results: list[list[ImportedTensor]] = []
 
     def run(graph: GraphProto) -> list[Symbol]:
-        found = [numeric(node, each) if each.dtype == BOOL else node.plain(each)
-                 for each in node.owner.run_subgraph(graph, [])]
-        results.append(found)
-        return [_symbol(node, each) for each in found]
+        tensors = [numeric(node, each) if each.dtype == BOOL else node.plain(each)
+                   for each in node.owner.run_subgraph(graph, [])]
+        results.append(tensors)
+        return [_symbol(node, each) for each in tensors]
 
     condition = numeric(node, choice)
     outputs = _listed(cond(_symbol(node, condition), lambda: run(then_graph),
@@ -70,29 +70,29 @@ def branch(node: NodeImport) -> list[ImportedTensor]:
 def _repeat(node: NodeImport, body: Body, rows: Sequence[ImportedTensor],
             states: Sequence[ImportedTensor], count: int) -> list[ImportedTensor]:
     """The last states, then the stacked outputs of a body that is called for every row."""
-    kept: list[Sequence[ImportedTensor]] = []
+    traces: list[Sequence[ImportedTensor]] = []
 
     def step(data: object, before: object) -> tuple[list[Symbol], list[Symbol]]:
-        given = [_like(symbol, each, (each.shape or ())[1:])
-                 for symbol, each in zip(_listed(data), rows, strict=True)]
+        slices = [_like(symbol, each, (each.shape or ())[1:])
+                  for symbol, each in zip(_listed(data), rows, strict=True)]
         held = [_like(symbol, each) for symbol, each in zip(_listed(before), states, strict=True)]
-        after, outputs = body(given, held)
+        after, outputs = body(slices, held)
         after = [node.cast(each, old.inner_dtype) if each.dtype != BOOL or old.dtype != BOOL
                  else numeric(node, each) for each, old in zip(after, states, strict=True)]
         outputs = [numeric(node, each) for each in outputs]
         _require_shapes(node, states, after)
-        kept.append(outputs)
-        anchor = _anchor(node, [*given, *held])
+        traces.append(outputs)
+        anchor = _anchor(node, [*slices, *held])
         return ([_symbol(node, each) for each in outputs],
                 [_symbol(node, _anchored(node, each, anchor)) for each in after])
 
     outputs, last = foreach(step, [_symbol(node, each) for each in rows],
                             [_symbol(node, each) for each in states], name=node.name)
-    found = [_like(symbol, each) for symbol, each in zip(_listed(last), states, strict=True)]
-    for symbol, each in zip(_listed(outputs), kept[0], strict=True):
+    results = [_like(symbol, each) for symbol, each in zip(_listed(last), states, strict=True)]
+    for symbol, each in zip(_listed(outputs), traces[0], strict=True):
         stacked = _like(symbol, each, (count, *(each.inner_shape or ())))
-        found.append(node.reshape(stacked, (count,)) if each.shape == () else stacked)
-    return found
+        results.append(node.reshape(stacked, (count,)) if each.shape == () else stacked)
+    return results
 
 
 def _anchor(node: NodeImport, tensors: Sequence[ImportedTensor]) -> ImportedTensor | None:
@@ -138,17 +138,17 @@ def scan(node: NodeImport) -> list[ImportedTensor]:
             for tensor, axis, back in zip(data, axes, backward, strict=True)]
     steps = node.static(rows[0])[0]
 
-    def body(given: Sequence[ImportedTensor], held: Sequence[ImportedTensor]
+    def body(slices: Sequence[ImportedTensor], held: Sequence[ImportedTensor]
              ) -> tuple[Sequence[ImportedTensor], Sequence[ImportedTensor]]:
-        found = node.owner.run_subgraph(graph, [*held, *given])
-        return found[:len(states)], found[len(states):]
+        results = node.owner.run_subgraph(graph, [*held, *slices])
+        return results[:len(states)], results[len(states):]
 
-    found = _repeat(node, body, rows, [_carried(node, each) for each in states], steps)
+    results = _repeat(node, body, rows, [_carried(node, each) for each in states], steps)
     out_axes = node.integers("scan_output_axes") or (0,) * outputs
     out_backward = node.integers("scan_output_directions") or (0,) * outputs
-    return found[:len(states)] + [
+    return results[:len(states)] + [
         _stacked_at(node, tensor, axis, back) for tensor, axis, back
-        in zip(found[len(states):], out_axes, out_backward, strict=True)]
+        in zip(results[len(states):], out_axes, out_backward, strict=True)]
 
 
 def _carried(node: NodeImport, tensor: ImportedTensor) -> ImportedTensor:
@@ -190,24 +190,24 @@ def loop(node: NodeImport) -> list[ImportedTensor]:
         node.refuse("a loop that never runs has no counterpart")
     rows = [node.new_constant(np.arange(count), INT64)]
 
-    def body(given: Sequence[ImportedTensor], held: Sequence[ImportedTensor]
+    def body(slices: Sequence[ImportedTensor], held: Sequence[ImportedTensor]
              ) -> tuple[Sequence[ImportedTensor], Sequence[ImportedTensor]]:
-        found = node.owner.run_subgraph(graph, [given[0], node.new_constant(True, BOOL), *held])
-        return found[1:1 + len(states)], found[1 + len(states):]
+        results = node.owner.run_subgraph(graph, [slices[0], node.new_constant(True, BOOL), *held])
+        return results[1:1 + len(states)], results[1 + len(states):]
 
     return _repeat(node, body, rows, states, count)
 
 
 def _always(graph: GraphProto) -> bool:
     """Whether the condition that a body returns is the one it gets, or a constant."""
-    name, given = graph.output[0].name, graph.input[1].name
+    name, condition = graph.output[0].name, graph.input[1].name
     makers = {output: node for node in graph.node for output in node.output}
     while name in makers and makers[name].op_type == "Identity":
         name = makers[name].input[0]
     if name in makers and makers[name].op_type == "Constant":
         value = next((each.t for each in makers[name].attribute if each.name == "value"), None)
         return value is not None and bool(any(value.raw_data) or any(value.int32_data))
-    return name == given
+    return name == condition
 
 
 def _while(node: NodeImport, graph: GraphProto, states: Sequence[ImportedTensor], count: int
@@ -227,9 +227,9 @@ def _while(node: NodeImport, graph: GraphProto, states: Sequence[ImportedTensor]
     def step(*held: Symbol) -> tuple[list[Symbol], list[Symbol]]:
         tensors = [_like(symbol, each) for symbol, each in zip(held, variables, strict=True)]
         index = node.cast(tensors[0], INT64).shaped(())
-        found = node.owner.run_subgraph(graph, [index, *tensors[1:]])
+        results = node.owner.run_subgraph(graph, [index, *tensors[1:]])
         following = node.emit("_plus_scalar", tensors[0], scalar=1)
-        after = [following, *[numeric(node, each) for each in found]]
+        after = [following, *[numeric(node, each) for each in results]]
         after = [node.cast(each, old.inner_dtype)
                  for each, old in zip(after, variables, strict=True)]
         _require_shapes(node, variables, after)

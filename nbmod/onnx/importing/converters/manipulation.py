@@ -22,22 +22,22 @@ OPEN_END = 2 ** 31 - 1
 @imports("Reshape")
 def reshape(node: NodeImport) -> ImportedTensor:
     """Another shape; 0 and -1 stay in it, so that it fits other batches."""
-    data, wanted = node.data, _open_shape(node) or node.integer_list(1, "shape")
-    if wanted is None:
+    data, target = node.data, _open_shape(node) or node.integer_list(1, "shape")
+    if target is None:
         node.refuse("shape is missing")
     zero = bool(node.attribute("allowzero", 0))
-    if zero and 0 in wanted:
+    if zero and 0 in target:
         node.refuse("tensors without elements have no counterpart")
     if data.is_static and data.shape is not None:
-        full = reshaped(data.shape, wanted)
+        full = reshaped(data.shape, target)
         if size_of(full) != size_of(data.shape):
-            node.refuse(f"shape {data.shape} has another number of elements than {wanted}")
+            node.refuse(f"shape {data.shape} has another number of elements than {target}")
         if not full or data.shape == () or data.array is not None:
             return node.reshape(data, full)
-        if any(size == 0 and i >= len(data.shape) for i, size in enumerate(wanted)):
+        if any(size == 0 and i >= len(data.shape) for i, size in enumerate(target)):
             return node.reshape(data, full)
-    made = node.emit("Reshape", data, shape=wanted)
-    return made.typed(data.dtype)
+    result = node.emit("Reshape", data, shape=target)
+    return result.typed(data.dtype)
 
 
 def _open_shape(node: NodeImport) -> Shape | None:
@@ -74,10 +74,10 @@ def unsqueeze(node: NodeImport) -> ImportedTensor:
     axes = normalize_axes(axes, node.rank() + len(axes))
     if not node.rank() or data.array is not None:
         return node.reshape(data, (1,) * len(axes))
-    found = data
+    tensor = data
     for axis in sorted(axes):
-        found = node.emit("expand_dims", found, axis=axis)
-    return found.typed(data.dtype)
+        tensor = node.emit("expand_dims", tensor, axis=axis)
+    return tensor.typed(data.dtype)
 
 
 @imports("Squeeze")
@@ -102,10 +102,10 @@ def concat(node: NodeImport) -> ImportedTensor:
     tensors = [each for each in node.inputs if each is not None and (
         each.array is None or each.array.size)]
     axis, dtype = node.axis(1, tensors[0]), tensors[0].dtype
-    given = [node.plain(each) for each in tensors]
-    if len(given) == 1 < len(node.inputs):
-        return given[0]
-    return node.emit("Concat", *given, dim=axis, num_args=len(given)).typed(dtype)
+    operands = [node.plain(each) for each in tensors]
+    if len(operands) == 1 < len(node.inputs):
+        return operands[0]
+    return node.emit("Concat", *operands, dim=axis, num_args=len(operands)).typed(dtype)
 
 
 @imports("Split")
@@ -188,12 +188,12 @@ def _along_axis(node: NodeImport, axis: int, part: slice) -> ImportedTensor:
 @imports("Expand")
 def expanded(node: NodeImport) -> ImportedTensor:
     """Broadcast to a shape."""
-    wanted = node.integer_list(1)
-    if wanted is None:
+    target = node.integer_list(1)
+    if target is None:
         node.refuse("shape is missing")
-    if all(size == 1 for size in wanted) and len(wanted) <= node.rank():
+    if all(size == 1 for size in target) and len(target) <= node.rank():
         return node.data
-    return expand(node, node.data, np.broadcast_shapes(node.static(), wanted))
+    return expand(node, node.data, np.broadcast_shapes(node.static(), target))
 
 
 @imports("Tile")
@@ -280,9 +280,9 @@ def reverse_sequence(node: NodeImport) -> ImportedTensor:
     order = [node.attribute("time_axis", 0), node.attribute("batch_axis", 1)]
     order += [axis for axis in range(node.rank()) if axis not in order]
     first = node.transpose(data, order)
-    found = node.emit("SequenceReverse", first, node.cast(lengths, np.dtype(np.int32)),
-                      use_sequence_length=True)
-    return node.transpose(found, [int(i) for i in np.argsort(order)])
+    sequences = node.emit("SequenceReverse", first, node.cast(lengths, np.dtype(np.int32)),
+                          use_sequence_length=True)
+    return node.transpose(sequences, [int(i) for i in np.argsort(order)])
 
 
 @imports("EyeLike")
@@ -291,9 +291,9 @@ def eye_like(node: NodeImport) -> ImportedTensor:
     rows, columns = node.static()
     dtype = (element_type(int(node.attribute("dtype")), "attribute 'dtype'")
              if "dtype" in node.attributes else node.data.dtype)
-    found = node.emit("_eye", N=rows, M=columns, k=int(node.attribute("k", 0)),
-                      dtype="float32" if dtype == np.dtype(bool) else dtype.name)
-    return found.typed(dtype)
+    matrix = node.emit("_eye", N=rows, M=columns, k=int(node.attribute("k", 0)),
+                       dtype="float32" if dtype == np.dtype(bool) else dtype.name)
+    return matrix.typed(dtype)
 
 
 @imports("Constant", "ConstantOfShape", "Range", "Shape", "Size")

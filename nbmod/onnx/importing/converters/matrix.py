@@ -26,13 +26,13 @@ def gemm(node: NodeImport) -> ImportedTensor:
         weight = _rows(node, weight)
     outputs = node.static(weight)[0]
     if data.dtype.kind != "f":
-        found = node.emit("dot", data, node.transpose(weight, (1, 0)))
+        dot = node.emit("dot", data, node.transpose(weight, (1, 0)))
     elif alpha == beta == 1 and bias is not None and bias.shape == (outputs,):
         return node.emit("FullyConnected", data, weight, bias, num_hidden=outputs)
     else:
-        found = node.emit("FullyConnected", data, weight, num_hidden=outputs, no_bias=True)
-    found = _times(node, found, alpha)
-    return found if bias is None else add(node, found, _times(node, bias, beta))
+        dot = node.emit("FullyConnected", data, weight, num_hidden=outputs, no_bias=True)
+    dot = _times(node, dot, alpha)
+    return dot if bias is None else add(node, dot, _times(node, bias, beta))
 
 
 def _rows(node: NodeImport, weight: ImportedTensor) -> ImportedTensor:
@@ -66,8 +66,8 @@ def product(node: NodeImport, left: ImportedTensor, right: ImportedTensor) -> Im
         return node.emit("FullyConnected", left, weight, no_bias=True, flatten=False,
                          num_hidden=node.static(weight)[0])
     if ranks[1] <= 2 and ranks[0] >= 1 and left.dtype.kind == "f":
-        found = node.emit("dot", left, right)
-        return found.shaped(() if ranks == (1, 1) else found.shape)
+        dot = node.emit("dot", left, right)
+        return dot.shaped(() if ranks == (1, 1) else dot.shape)
     return _batched(node, left, right)
 
 
@@ -81,10 +81,10 @@ def _batched(node: NodeImport, left: ImportedTensor, right: ImportedTensor) -> I
     first = expand(node, node.reshape(left, (*a[:-2], *rows)), (*lead, *rows))
     second = expand(node, node.reshape(right, (*b[:-2], *columns)), (*lead, *columns))
     count = size_of(lead)
-    found = node.emit("batch_dot", node.reshape(first, (count, *rows)),
-                      node.reshape(second, (count, *columns)))
+    matrices = node.emit("batch_dot", node.reshape(first, (count, *rows)),
+                         node.reshape(second, (count, *columns)))
     shape = (*lead, *(rows[:1] if len(a) > 1 else ()), *(columns[1:] if len(b) > 1 else ()))
-    return node.reshape(found, shape)
+    return node.reshape(matrices, shape)
 
 
 def _is_open(tensor: ImportedTensor) -> bool:
@@ -94,8 +94,8 @@ def _is_open(tensor: ImportedTensor) -> bool:
 @imports("Det")
 def determinant(node: NodeImport) -> ImportedTensor:
     """Determinants of matrices."""
-    found = node.emit("_linalg_det", node.data)
-    return found if node.rank() > 2 else found.shaped(())
+    determinants = node.emit("_linalg_det", node.data)
+    return determinants if node.rank() > 2 else determinants.shaped(())
 
 
 # -- Einstein sums --------------------------------------------------------------------------------
@@ -116,11 +116,11 @@ def einsum(node: NodeImport) -> ImportedTensor:
         return _contract(node, left, right, needed)
 
     waiting = list(range(2, len(operands) + 1))
-    found, term = reduce(joined, operands)
-    found, term = _summed(node, found, term, set(output))
+    total, term = reduce(joined, operands)
+    total, term = _summed(node, total, term, set(output))
     if set(term) != set(output) or not output:
-        return found if not output else node.refuse(f"labels {output} are not all in the inputs")
-    return node.transpose(found, [term.index(label) for label in output])
+        return total if not output else node.refuse(f"labels {output} are not all in the inputs")
+    return node.transpose(total, [term.index(label) for label in output])
 
 
 def _labels(node: NodeImport, equation: str, tensors: Sequence[ImportedTensor]
@@ -136,11 +136,11 @@ def _labels(node: NodeImport, equation: str, tensors: Sequence[ImportedTensor]
         wide = max(wide, extra if "..." in term else 0)
         full.append((term, extra))
     digits = "".join(chr(0x3b1 + i) for i in range(wide))
-    found = [term.replace("...", digits[wide - extra:]) for term, extra in full]
+    labels = [term.replace("...", digits[wide - extra:]) for term, extra in full]
     if not arrow:
         counts = Counter("".join(terms).replace(".", ""))
         right = "..." * bool(wide) + "".join(sorted(k for k, n in counts.items() if n == 1))
-    return found, right.replace("...", digits)
+    return labels, right.replace("...", digits)
 
 
 def _diagonal_free(node: NodeImport, tensor: ImportedTensor, term: str
@@ -160,9 +160,9 @@ def _summed(node: NodeImport, tensor: ImportedTensor, term: str, needed: set[str
     axes = tuple(i for i, label in enumerate(term) if label not in needed)
     if not axes:
         return tensor, term
-    found = node.emit("sum", tensor, axis=axes)
+    total = node.emit("sum", tensor, axis=axes)
     rest = "".join(label for label in term if label in needed)
-    return (found if rest else found.shaped(())), rest
+    return (total if rest else total.shaped(())), rest
 
 
 def _contract(node: NodeImport, left: tuple[ImportedTensor, str], right: tuple[ImportedTensor, str],
@@ -184,16 +184,16 @@ def _contract(node: NodeImport, left: tuple[ImportedTensor, str], right: tuple[I
         return node.reshape(moved, tuple(
             size_of(sizes[each] for each in group) for group in groups))
 
-    found = node.emit("batch_dot", arranged(a, first, batch, rows, inner),
-                      arranged(b, second, batch, inner, columns))
+    matrices = node.emit("batch_dot", arranged(a, first, batch, rows, inner),
+                         arranged(b, second, batch, inner, columns))
     term = "".join(batch + rows + columns)
-    return node.reshape(found, tuple(sizes[label] for label in term)), term
+    return node.reshape(matrices, tuple(sizes[label] for label in term)), term
 
 
 def _sizes(node: NodeImport, operands: Sequence[tuple[ImportedTensor, str]]) -> dict[str, int]:
-    found: dict[str, int] = {}
+    sizes: dict[str, int] = {}
     for tensor, term in operands:
         shape: Shape = node.static(tensor)
         for label, size in zip(term, shape, strict=True):
-            found[label] = max(found.get(label, 1), size)
-    return found
+            sizes[label] = max(sizes.get(label, 1), size)
+    return sizes

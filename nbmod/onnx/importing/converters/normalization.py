@@ -40,8 +40,8 @@ def _per_channel(node: NodeImport, tensors: Sequence[ImportedTensor], rank: int
 def _normalized(node: NodeImport, data: ImportedTensor, tensors: Sequence[ImportedTensor]
                 ) -> ImportedTensor:
     """gamma (data - mean) / sqrt(variance + epsilon) + beta."""
-    given = [node.cast(each, data.dtype) for each in tensors]
-    gamma, beta, mean, variance = _per_channel(node, given, node.rank(data))
+    statistics = [node.cast(each, data.dtype) for each in tensors]
+    gamma, beta, mean, variance = _per_channel(node, statistics, node.rank(data))
     return add(node, multiply(node, gamma, _scaled(node, subtract(node, data, mean), variance)),
                beta)
 
@@ -91,13 +91,13 @@ def layer_norm(node: NodeImport) -> list[ImportedTensor]:
         data = node.reshape(data, (*shape[:axis], size))
         gamma, beta = node.reshape(gamma, (size,)), node.reshape(beta, (size,))
     extra = node.wants(1) or node.wants(2)
-    found = node.emit_all("LayerNorm", data, gamma, beta, axis=axis, eps=epsilon(node),
-                          output_mean_var=extra)
-    results = [node.reshape(found[0], shape) if wide else found[0]]
+    outputs = node.emit_all("LayerNorm", data, gamma, beta, axis=axis, eps=epsilon(node),
+                            output_mean_var=extra)
+    results = [node.reshape(outputs[0], shape) if wide else outputs[0]]
     if extra:
         small = (*shape[:axis], *(1,) * (rank - axis))
-        inverse = node.emit("reciprocal", found[2])
-        results += [node.reshape(each, small) for each in (found[1], inverse)]
+        inverse = node.emit("reciprocal", outputs[2])
+        results += [node.reshape(each, small) for each in (outputs[1], inverse)]
     return results
 
 

@@ -41,8 +41,8 @@ def _blocks(node: NodeImport, tensor: ImportedTensor, data: ImportedTensor, axis
         node.owner.reserve((size, *tensor.array.shape), tensor.dtype)
         repeated = np.repeat(tensor.array, size, axis)
         return ImportedTensor.constant(np.take(repeated, range(length), axis))
-    found = node.emit("repeat", tensor, repeats=size, axis=axis)
-    return node.emit("slice_axis", found, axis=axis, begin=0, end=length)
+    scales = node.emit("repeat", tensor, repeats=size, axis=axis)
+    return node.emit("slice_axis", scales, axis=axis, begin=0, end=length)
 
 
 def _require(node: NodeImport, dtype: DType) -> None:
@@ -53,19 +53,19 @@ def _require(node: NodeImport, dtype: DType) -> None:
 def dequantized(node: NodeImport, data: ImportedTensor, scale: ImportedTensor,
                 zero: ImportedTensor | None, axis: int = 1) -> ImportedTensor:
     """(data - zero) scale."""
-    found = centred(node, data, zero, axis)
+    difference = centred(node, data, zero, axis)
     scale = _shaped(node, node.cast(scale, FLOAT), data, axis)
-    return multiply(node, found, scale)
+    return multiply(node, difference, scale)
 
 
 def centred(node: NodeImport, data: ImportedTensor, zero: ImportedTensor | None, axis: int = 1
             ) -> ImportedTensor:
     """data - zero in float32."""
     _require(node, data.dtype)
-    found = node.cast(data, FLOAT)
+    real = node.cast(data, FLOAT)
     if zero is None or (zero.array is not None and not zero.array.any()):
-        return found
-    return _minus(node, found, _shaped(node, node.cast(zero, FLOAT), data, axis))
+        return real
+    return _minus(node, real, _shaped(node, node.cast(zero, FLOAT), data, axis))
 
 
 def _minus(node: NodeImport, left: ImportedTensor, right: ImportedTensor) -> ImportedTensor:
@@ -79,11 +79,11 @@ def quantized(node: NodeImport, data: ImportedTensor, scale: ImportedTensor,
     """data / scale + zero, rounded to even and limited to the type."""
     _require(node, dtype)
     ratio = divide(node, node.cast(data, FLOAT), _shaped(node, node.cast(scale, FLOAT), data, axis))
-    found = round_half_even(node, ratio)
+    levels = round_half_even(node, ratio)
     if zero is not None and (zero.array is None or zero.array.any()):
-        found = add(node, found, _shaped(node, node.cast(zero, FLOAT), data, axis))
+        levels = add(node, levels, _shaped(node, node.cast(zero, FLOAT), data, axis))
     limits = np.iinfo(dtype)
-    bounded = node.emit("clip", found, a_min=float(limits.min), a_max=float(limits.max))
+    bounded = node.emit("clip", levels, a_min=float(limits.min), a_max=float(limits.max))
     return node.cast(bounded.shaped(data.shape), dtype)
 
 
@@ -100,21 +100,21 @@ def quantize_linear(node: NodeImport) -> ImportedTensor:
 @imports("DequantizeLinear")
 def dequantize_linear(node: NodeImport) -> ImportedTensor:
     """Integers as real values."""
-    found = dequantized(node, node.data, node.input(1), node.optional(2),
-                        int(node.attribute("axis", 1)))
-    return node.cast(found, node.input(1).dtype)
+    real = dequantized(node, node.data, node.input(1), node.optional(2),
+                       int(node.attribute("axis", 1)))
+    return node.cast(real, node.input(1).dtype)
 
 
 @imports("QLinearConv")
 def quantized_convolution(node: NodeImport) -> ImportedTensor:
     """A convolution of quantized images."""
     data, weight, bias = node.input(0), node.input(3), node.optional(8)
-    found = convolve(node, centred(node, data, node.optional(2)),
-                     centred(node, weight, node.optional(5), 0), None)
+    sums = convolve(node, centred(node, data, node.optional(2)),
+                    centred(node, weight, node.optional(5), 0), None)
     if bias is not None:
-        found = add(node, found, _shaped(node, node.cast(bias, FLOAT), found, 1))
-    scale = _shaped(node, node.input(4), found, 1)
-    real = multiply(node, multiply(node, found, node.reshape(node.input(1), ())), scale)
+        sums = add(node, sums, _shaped(node, node.cast(bias, FLOAT), sums, 1))
+    scale = _shaped(node, node.input(4), sums, 1)
+    real = multiply(node, multiply(node, sums, node.reshape(node.input(1), ())), scale)
     zero = node.optional(7)
     return quantized(node, real, node.input(6), zero,
                      np.dtype(np.uint8) if zero is None else zero.dtype)
@@ -142,9 +142,9 @@ def integer_matmul(node: NodeImport) -> ImportedTensor:
 @imports("ConvInteger")
 def integer_convolution(node: NodeImport) -> ImportedTensor:
     """The convolution of integer images, as int32."""
-    found = convolve(node, centred(node, node.input(0), node.optional(2)),
-                     centred(node, node.input(1), node.optional(3), 0), None)
-    return node.cast(found, INT32)
+    sums = convolve(node, centred(node, node.input(0), node.optional(2)),
+                    centred(node, node.input(1), node.optional(3), 0), None)
+    return node.cast(sums, INT32)
 
 
 @imports("DynamicQuantizeLinear")

@@ -94,15 +94,15 @@ def _layer(node: NodeImport) -> _Layer:
 
 def _fused_mode(node: NodeImport, layer: _Layer) -> str | None:
     """The mode of MXNet's RNN that computes this layer, if any."""
-    given = [str(each).lower() for each in node.attribute("activations", [])]
+    activations = [str(each).lower() for each in node.attribute("activations", [])]
     default = DEFAULTS[node.operator] * layer.shape[1]
     plain = not node.attribute("clip") and not node.attribute("input_forget", 0)
     if node.optional(7) is not None or not plain:
         return None
     if node.operator == "RNN":
-        names = set(given or default)
+        names = set(activations or default)
         return f"rnn_{names.pop()}" if names in ({"tanh"}, {"relu"}) else None
-    if given and given != default:
+    if activations and activations != default:
         return None
     if node.operator == "GRU":
         return "gru" if node.attribute("linear_before_reset", 0) else None
@@ -150,15 +150,15 @@ def _fused(layer: _Layer, mode: str, lengths: ImportedTensor | None) -> list[Imp
     inputs = [layer.data, parameters, *layer.states]
     if lengths is not None:
         inputs.append(node.cast(lengths, np.dtype(np.int32)))
-    found = node.emit_all("RNN", *inputs, mode=mode, state_size=size, num_layers=1,
-                          bidirectional=ways == 2, state_outputs=True,
-                          use_sequence_length=lengths is not None)
+    outputs = node.emit_all("RNN", *inputs, mode=mode, state_size=size, num_layers=1,
+                            bidirectional=ways == 2, state_outputs=True,
+                            use_sequence_length=lengths is not None)
     if ways == 1:
-        output = node.reshape(found[0], (steps, 1, batch, size))
+        output = node.reshape(outputs[0], (steps, 1, batch, size))
     else:
-        split = node.reshape(found[0], (steps, batch, ways, size))
+        split = node.reshape(outputs[0], (steps, batch, ways, size))
         output = node.transpose(split, (0, 2, 1, 3))
-    return [output, *found[1:]]
+    return [output, *outputs[1:]]
 
 
 # -- step by step --------------------------------------------------------------------------------
@@ -214,9 +214,9 @@ class _RecurrentCell:
         peepholes = node.optional(7)
         self.peepholes = None if peepholes is None else _row(node, peepholes, way)
         per_way = len(DEFAULTS[self.kind])
-        given = node.attribute("activations") or [
-            each for _ in range(layer.shape[1]) for each in DEFAULTS[self.kind]]
-        self.functions = [str(each).lower() for each in given][way * per_way:(way + 1) * per_way]
+        activations = node.attribute("activations") or DEFAULTS[self.kind] * layer.shape[1]
+        self.functions = [str(each).lower()
+                          for each in activations[way * per_way:(way + 1) * per_way]]
         unknown = [each for each in self.functions if each not in FUNCTIONS]
         if unknown or node.attribute("input_forget", 0):
             node.refuse(f"activations {unknown}, or input_forget, have no counterpart")

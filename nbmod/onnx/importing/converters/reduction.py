@@ -16,9 +16,9 @@ def _plain(op: str, before: str = "", after: str = "") -> Reduce:
     """A reduction with a function before and after it; reduced axes keep length 1."""
 
     def reduced(node: NodeImport, data: ImportedTensor, axes: tuple[int, ...]) -> ImportedTensor:
-        given = node.emit(before, data) if before else data
-        found = node.emit(op, given, axis=axes, keepdims=True)
-        return node.emit(after, found) if after else found
+        operand = node.emit(before, data) if before else data
+        result = node.emit(op, operand, axis=axes, keepdims=True)
+        return node.emit(after, result) if after else result
 
     return reduced
 
@@ -43,26 +43,22 @@ def reduction(node: NodeImport) -> ImportedTensor:
     """A reduction over axes, all by default."""
     dtype, rank = node.data.dtype, node.rank()
     data = numeric(node, node.data)
-    wanted = node.integer_list(1, "axes")
-    if not wanted and node.attribute("noop_with_empty_axes", 0):
-        wanted = ()
-    elif not wanted:
-        wanted = tuple(range(rank))
-    axes = normalize_axes(wanted, rank)
+    default = () if node.attribute("noop_with_empty_axes", 0) else range(rank)
+    axes = normalize_axes(node.integer_list(1, "axes") or default, rank)
     if not axes:
         return _pointwise(node, data).typed(dtype)
     keep = bool(node.attribute("keepdims", 1))
     simple = {"ReduceSum": "sum", "ReduceMean": "mean", "ReduceMax": "max", "ReduceMin": "min",
               "ReduceProd": "prod"}.get(node.operator)
     if simple:
-        found = node.emit(simple, data, axis=axes, keepdims=keep)
-        return found.shaped(found.shape if keep or len(axes) < rank else ()).typed(dtype)
-    found = REDUCTIONS[node.operator](node, data, axes)
+        result = node.emit(simple, data, axis=axes, keepdims=keep)
+        return result.shaped(result.shape if keep or len(axes) < rank else ()).typed(dtype)
+    result = REDUCTIONS[node.operator](node, data, axes)
     if keep:
-        return found.typed(dtype)
+        return result.typed(dtype)
     if len(axes) == rank:
-        return node.reshape(found, ()).typed(dtype)
-    return node.emit("squeeze", found, axis=axes).typed(dtype)
+        return node.reshape(result, ()).typed(dtype)
+    return node.emit("squeeze", result, axis=axes).typed(dtype)
 
 
 def _pointwise(node: NodeImport, data: ImportedTensor) -> ImportedTensor:

@@ -48,7 +48,7 @@ def _axes(node: NodeImport) -> dict[int, Resampling]:
     bounds = [0.0] * len(chosen) + [1.0] * len(chosen) if roi is None or not roi.size else [
         float(each) for each in roi]
     common = _common(node, new)
-    found = {}
+    axes = {}
     for k, (i, out, factor) in enumerate(zip(chosen, sizes, factors, strict=True)):
         region = bounds[k], bounds[k + len(chosen)]
         node.owner.reserve((out, shape[i]), np.dtype(np.float64))
@@ -56,26 +56,26 @@ def _axes(node: NodeImport) -> dict[int, Resampling]:
             node.refuse(f"axis {i} of length {shape[i]} would have length {out}")
         if (out, factor) != (shape[i], 1.0) or (
                 common["coordinates"] == "tf_crop_and_resize" and region != (0.0, 1.0)):
-            found[i] = Resampling(shape[i], out, factor, roi=region, **common)  # type: ignore
-    return found
+            axes[i] = Resampling(shape[i], out, factor, roi=region, **common)  # type: ignore
+    return axes
 
 
 def _sizes(node: NodeImport, chosen: Sequence[int]) -> tuple[Sequence[int], Shape | None]:
     """Axes and their new sizes, if the node has these, without those that stay as they are."""
-    found = node.open_sizes(3) if len(chosen) == node.rank() else None
-    if found is None or -1 in found:
+    sizes = node.open_sizes(3) if len(chosen) == node.rank() else None
+    if sizes is None or -1 in sizes:
         return chosen, node.integer_list(3)
-    return ([axis for axis, size in enumerate(found) if size is not None],
-            tuple(size for size in found if size is not None))
+    return ([axis for axis, size in enumerate(sizes) if size is not None],
+            tuple(size for size in sizes if size is not None))
 
 
 def _without_open(node: NodeImport, chosen: Sequence[int], factors: list[float]
                   ) -> tuple[Sequence[int], list[float]]:
     """Axes and their scales, without axes that are open and stay as they are."""
     shape = node.data.shape or ()
-    kept = [(i, factor) for i, factor in zip(chosen, factors, strict=True)
-            if shape[i] or factor != 1]
-    return [i for i, _ in kept], [factor for _, factor in kept]
+    pairs = [(i, factor) for i, factor in zip(chosen, factors, strict=True)
+             if shape[i] or factor != 1]
+    return [i for i, _ in pairs], [factor for _, factor in pairs]
 
 
 def _common(node: NodeImport, new: bool) -> dict[str, object]:
@@ -142,9 +142,9 @@ def _resample(node: NodeImport, data: ImportedTensor, index: int, axis: Resampli
     last = [i for i in range(rank) if i != index] + [index]
     moved = node.transpose(data, last)
     weights = node.new_constant(resampling_matrix(axis), data.dtype)
-    found = node.emit("FullyConnected", moved, weights, no_bias=True, flatten=False,
-                      num_hidden=axis.out)
-    return node.transpose(found, [int(i) for i in np.argsort(last)])
+    samples = node.emit("FullyConnected", moved, weights, no_bias=True, flatten=False,
+                        num_hidden=axis.out)
+    return node.transpose(samples, [int(i) for i in np.argsort(last)])
 
 
 def _outside(node: NodeImport, data: ImportedTensor, axes: dict[int, Resampling]
@@ -160,8 +160,8 @@ def _outside(node: NodeImport, data: ImportedTensor, axes: dict[int, Resampling]
             value = axis.extrapolation
     if inside.all():
         return data
-    kept = multiply(node, data, node.new_constant(inside, data.dtype))
-    return add(node, kept, node.new_constant((1 - inside) * value, data.dtype))
+    interior = multiply(node, data, node.new_constant(inside, data.dtype))
+    return add(node, interior, node.new_constant((1 - inside) * value, data.dtype))
 
 
 @imports("GridSample")
