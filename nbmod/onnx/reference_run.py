@@ -33,26 +33,26 @@ def run_graph(graph: Graph, variables: Mapping[str, Tensor], keep: bool = False,
     """
     created = _created_specs(graph, variables)
     readers = Counter(entry for node in graph.nodes for entry in node.inputs)
-    wanted = set(graph.outputs)
-    found: dict[Entry, Tensor] = {}
+    outputs = set(graph.outputs)
+    tensors: dict[Entry, Tensor] = {}
     for node in graph.nodes:
         if node.is_variable:
-            found[Entry(node)] = variables[node.name]
+            tensors[Entry(node)] = variables[node.name]
             continue
         needed = 1 + max((index for index in range(node.num_outputs)
-                          if readers[Entry(node, index)] or Entry(node, index) in wanted),
+                          if readers[Entry(node, index)] or Entry(node, index) in outputs),
                          default=0)
-        results = run_node(node, [found[entry] for entry in node.inputs],
+        results = run_node(node, [tensors[entry] for entry in node.inputs],
                            created.get(node, ()), needed)
         if rounded is not None:
             results = [result if result is None else rounded(result) for result in results]
-        found.update({Entry(node, index): result for index, result in enumerate(results)
-                      if result is not None})
+        tensors.update({Entry(node, index): result for index, result in enumerate(results)
+                        if result is not None})
         for entry in node.inputs:
             readers[entry] -= 1
-            if not keep and not readers[entry] and entry not in wanted:
-                found.pop(entry, None)
-    return found if keep else {entry: found[entry] for entry in graph.outputs}
+            if not keep and not readers[entry] and entry not in outputs:
+                tensors.pop(entry, None)
+    return tensors if keep else {entry: tensors[entry] for entry in graph.outputs}
 
 
 def _created_specs(graph: Graph, variables: Mapping[str, Tensor]) -> dict[Node, list[Spec]]:

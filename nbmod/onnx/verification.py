@@ -120,28 +120,28 @@ def verify_export(export: Export, path: str, cases: Sequence[str] | None = None,
               for entry in export.graph.outputs]
     report, reference, first = VerificationReport(path), Reference.of(export), None
     for case, feeds in _cases(export, cases):
-        found = _run(session, _needed(session, feeds), path)
+        outputs = _run(session, _needed(session, feeds), path)
         expected = reference.outputs(feeds)
-        made = [compare(case, name, want, want if drawn and _is_alike(want, got) else got)
-                for name, want, got, drawn in zip(names, expected, found, random, strict=True)]
-        wrong = [each for each in made if not each.passed]
+        checks = [compare(case, name, want, want if drawn and _is_alike(want, got) else got)
+                  for name, want, got, drawn in zip(names, expected, outputs, random, strict=True)]
+        wrong = [each for each in checks if not each.passed]
         if wrong:
             first = first_difference(export, case, feeds)
-            made = made if first else reference.excuse(made, feeds, expected)
-        report.comparisons += made
-        if not all(each.passed for each in made):
+            checks = checks if first else reference.excuse(checks, feeds, expected)
+        report.comparisons += checks
+        if not all(each.passed for each in checks):
             raise _mismatch(report, wrong, first)
     return report
 
 
-def compare(case: str, tensor: str, expected: Tensor, found: Tensor) -> Comparison:
+def compare(case: str, tensor: str, expected: Tensor, value: Tensor) -> Comparison:
     """How much a tensor differs from what is expected."""
-    if not _is_alike(expected, found):
-        shown = f"{tensor}: {found.dtype} {found.shape}, expected {expected.dtype} {expected.shape}"
+    if not _is_alike(expected, value):
+        shown = f"{tensor}: {value.dtype} {value.shape}, expected {expected.dtype} {expected.shape}"
         return Comparison(case, shown, np.inf, np.inf, False)
     if not expected.size:
         return Comparison(case, tensor, 0.0, 0.0, True)
-    want, got = expected.astype(np.float64), found.astype(np.float64)
+    want, got = expected.astype(np.float64), value.astype(np.float64)
     with np.errstate(invalid="ignore"):
         errors = np.abs(want - got)
     errors[(want == got) | (np.isnan(want) & np.isnan(got))] = 0
@@ -153,8 +153,8 @@ def compare(case: str, tensor: str, expected: Tensor, found: Tensor) -> Comparis
     return Comparison(case, tensor, absolute, relative, relative <= limit)
 
 
-def _is_alike(expected: Tensor, found: Tensor) -> bool:
-    return expected.shape == found.shape and expected.dtype == found.dtype
+def _is_alike(expected: Tensor, value: Tensor) -> bool:
+    return expected.shape == value.shape and expected.dtype == value.dtype
 
 
 # -- running --------------------------------------------------------------------------------
@@ -188,10 +188,10 @@ class Reference:
                 values.update(labels)
             except MXNetError:  # the shape of a label does not follow from those of the inputs
                 graph = self.export.graph
-        found = run_graph(graph, values, rounded=rounded)
-        return [found[entry] for entry in graph.outputs]
+        tensors = run_graph(graph, values, rounded=rounded)
+        return [tensors[entry] for entry in graph.outputs]
 
-    def excuse(self, made: Sequence[Comparison], feeds: Mapping[str, Tensor],
+    def excuse(self, checks: Sequence[Comparison], feeds: Mapping[str, Tensor],
                expected: Sequence[Tensor]) -> list[Comparison]:
         """The comparisons, with those passed whose error rounding explains.
 
@@ -199,13 +199,12 @@ class Reference:
         equal scores.  What changes that much when all numbers change by their last digits, or when
         nbmod computes in float64, cannot tell a right file from a wrong one.
         """
-        found = list(made)
         for changed in self._changed(feeds, expected):
-            found = [each if each.passed else _excused(each, compare("", "", before, after))
-                     for each, before, after in zip(found, expected, changed, strict=True)]
-            if all(each.passed for each in found):
+            checks = [each if each.passed else _excused(each, compare("", "", before, after))
+                      for each, before, after in zip(checks, expected, changed, strict=True)]
+            if all(each.passed for each in checks):
                 break
-        return found
+        return list(checks)
 
     def _changed(self, feeds: Mapping[str, Tensor], expected: Sequence[Tensor]
                  ) -> Iterator[list[Tensor]]:
@@ -213,19 +212,19 @@ class Reference:
         wide = Reference(self.export, {name: _widened(array)
                                        for name, array in self.parameters.items()})
         with contextlib.suppress(MXNetError):
-            found = wide.outputs({name: _widened(array) for name, array in feeds.items()})
-            yield [each.astype(like.dtype) for each, like in zip(found, expected, strict=True)]
+            outputs = wide.outputs({name: _widened(array) for name, array in feeds.items()})
+            yield [each.astype(like.dtype) for each, like in zip(outputs, expected, strict=True)]
         for turn in range(TURNS):
             rng = np.random.default_rng(turn)
             yield self.outputs({name: _perturbed(array, rng) for name, array in feeds.items()},
                                functools.partial(_rounded, rng=rng))
 
 
-def _excused(found: Comparison, change: Comparison) -> Comparison:
-    """`found`, which passes if rounding makes as large a change."""
-    sensitivity = max(found.sensitivity, change.relative)
-    return found._replace(sensitivity=sensitivity,
-                          passed=found.relative <= AMPLIFIED * sensitivity)
+def _excused(comparison: Comparison, change: Comparison) -> Comparison:
+    """`comparison`, which passes if rounding makes as large a change."""
+    sensitivity = max(comparison.sensitivity, change.relative)
+    return comparison._replace(sensitivity=sensitivity,
+                               passed=comparison.relative <= AMPLIFIED * sensitivity)
 
 
 def _widened(array: Tensor) -> Tensor:
@@ -273,8 +272,8 @@ def _run(session: Any, feeds: Mapping[str, Tensor], path: str
 def _needed(session: Any, feeds: Mapping[str, Tensor]
             ) -> dict[str, Tensor]:
     """The inputs, by their names in the file, which has them in the order of the symbol."""
-    return {given.name: feed for given, feed in zip(session.get_inputs(), feeds.values(),
-                                                    strict=True)}
+    return {source.name: feed for source, feed in zip(session.get_inputs(), feeds.values(),
+                                                      strict=True)}
 
 
 # -- inputs ---------------------------------------------------------------------------------
@@ -377,17 +376,17 @@ def first_difference(export: Export, case: str, feeds: Mapping[str, Tensor]
     do not matter, however much the model amplifies them.
     """
     graph = export.graph
-    found = _all_tensors(export, feeds)
+    tensors = _all_tensors(export, feeds)
     for node in graph.nodes:
         if (node.op is None or node.op.random
-                or any(entry not in found for entry in node.inputs)):
+                or any(entry not in tensors for entry in node.inputs)):
             continue
         specs = [Spec(info.shape, info.dtype) for info in (
             export.infos[eid] for eid in graph.output_eids(node))]
-        expected = run_node(node, [found[entry] for entry in node.inputs], specs)
+        expected = run_node(node, [tensors[entry] for entry in node.inputs], specs)
         for index, name in enumerate(output_names(node)):
-            if Entry(node, index) in found:
-                result = compare(case, name, expected[index], found[Entry(node, index)])
+            if Entry(node, index) in tensors:
+                result = compare(case, name, expected[index], tensors[Entry(node, index)])
                 if not result.passed and not _is_one_step(expected[index], result):
                     return node, result
     return None
@@ -417,10 +416,10 @@ def _all_tensors(export: Export, feeds: Mapping[str, Tensor]) -> dict[Entry, Ten
     results = dict(zip([output.name for output in session.get_outputs()],
                        _run(session, _needed(session, feeds), "it"), strict=True))
     parameters = {name: array.copy() for name, array in export.parameters.items()}
-    found = {Entry(node): {**parameters, **feeds}[node.name] for node in graph.variables}
+    tensors = {Entry(node): {**parameters, **feeds}[node.name] for node in graph.variables}
     for entry, value in exported.values.items():
-        if value.array is not None and entry not in found:
-            found[entry] = value.array
+        if value.array is not None and entry not in tensors:
+            tensors[entry] = value.array
         elif names.get(id(value)) in results:
-            found[entry] = results[names[id(value)]]
-    return found
+            tensors[entry] = results[names[id(value)]]
+    return tensors
