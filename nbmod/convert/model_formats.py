@@ -181,11 +181,11 @@ def read_model(paths: str | Sequence[str], epoch: int | None = None, shapes: Sha
     >>> model.inputs, sorted(model.arg_params)
     (['data'], ['scale'])
     """
-    given = [paths] if isinstance(paths, str) else list(paths)
-    archive = only_archive(given)
+    files = [paths] if isinstance(paths, str) else list(paths)
+    archive = only_archive(files)
     if archive is not None:
         return read_archive(archive, epoch)
-    names = find_parts(given, epoch)
+    names = find_parts(files, epoch)
     parts = [read_content(name, shapes) for name in names]
     symbol = _only([part.symbol for part in parts], "the network is", names)
     params = _only([part.params for part in parts], "the parameters are", names)
@@ -210,10 +210,10 @@ def only_archive(paths: Sequence[str]) -> ModelArchive | None:
     MXNetError
         If there is another file beside the archive.
     """
-    found = [(path, archive) for path in paths if (archive := archive_at(path)) is not None]
-    if found and len(paths) > 1:
-        raise MXNetError(f"{found[0][0]}: an archive is a whole model, given {len(paths)} files")
-    return found[0][1] if found else None
+    archives = [(path, archive) for path in paths if (archive := archive_at(path)) is not None]
+    if archives and len(paths) > 1:
+        raise MXNetError(f"{archives[0][0]}: an archive is a whole model, given {len(paths)} files")
+    return archives[0][1] if archives else None
 
 
 def read_archive(archive: ModelArchive, epoch: int | None = None) -> StoredModel:
@@ -236,10 +236,10 @@ def read_archive(archive: ModelArchive, epoch: int | None = None) -> StoredModel
     MXNetError
         If there is neither, it is damaged, or it is not clear which.
     """
-    found = archive.find(epoch)
-    if found.symbol is not None:
+    members = archive.find(epoch)
+    if members.symbol is not None:
         return StoredModel(*load_archive(archive, epoch))
-    params = {} if found.params is None else read_archived(archive, found.params)
+    params = {} if members.params is None else read_archived(archive, members.params)
     return StoredModel(None, *model_file.split_by_symbol(params, None))
 
 
@@ -263,17 +263,17 @@ def find_parts(paths: Sequence[str], epoch: int | None = None) -> list[str]:
     MXNetError
         If no file begins with the prefix.
     """
-    found: list[str] = []
+    files: list[str] = []
     for path in paths:
         if suffix_of(path) or os.path.isfile(path):
-            found.append(path)
+            files.append(path)
             continue
         number = _newest_epoch(path) if epoch is None else epoch
-        found += [f"{path}-symbol.json", f"{path}-{number:04d}.params"]
-    match = re.fullmatch(r"(.+)-\d{4,}\.params", found[0]) if len(found) == 1 else None
+        files += [f"{path}-symbol.json", f"{path}-{number:04d}.params"]
+    match = re.fullmatch(r"(.+)-\d{4,}\.params", files[0]) if len(files) == 1 else None
     if match and os.path.isfile(f"{match[1]}-symbol.json"):
-        found.insert(0, f"{match[1]}-symbol.json")
-    return found
+        files.insert(0, f"{match[1]}-symbol.json")
+    return files
 
 
 def _newest_epoch(prefix: str) -> int:
@@ -301,11 +301,11 @@ def suffix_of(path: str) -> str:
     return suffix if suffix in SUFFIXES else ""
 
 
-def _only(found: Sequence[T | None], what: str, names: Sequence[str]) -> T | None:
-    given = [(name, part) for name, part in zip(names, found, strict=True) if part is not None]
-    if len(given) > 1:
-        raise MXNetError(f"{what} in both {given[0][0]} and {given[1][0]}: give one of them")
-    return given[0][1] if given else None
+def _only(parts: Sequence[T | None], what: str, names: Sequence[str]) -> T | None:
+    pairs = [(name, part) for name, part in zip(names, parts, strict=True) if part is not None]
+    if len(pairs) > 1:
+        raise MXNetError(f"{what} in both {pairs[0][0]} and {pairs[1][0]}: give one of them")
+    return pairs[0][1] if pairs else None
 
 
 def read_content(path: str, shapes: Shapes | None = None) -> FileContent:
@@ -345,8 +345,8 @@ def _not_read(suffix: str) -> str:
 
 
 def _read_onnx(path: str, shapes: Shapes) -> FileContent:
-    given: dict[str, Forwarded] = {"shapes": dict(shapes)} if shapes else {}
-    symbol, args, auxs = _onnx().import_model(path, **given)
+    arguments: dict[str, Forwarded] = {"shapes": dict(shapes)} if shapes else {}
+    symbol, args, auxs = _onnx().import_model(path, **arguments)
     return FileContent(symbol, join_params(args, auxs))
 
 
@@ -514,7 +514,7 @@ def _write_onnx(model: StoredModel, path: str, options: OnnxOptions) -> None:
     if not options.shapes and open_inputs:
         raise ArgumentError(f"{path}: give the shapes of the inputs {', '.join(open_inputs)}, "
                             f"such as {model.shape_option()}")
-    given = {"opset": options.opset, "verify": options.verify, "until": options.until}
+    arguments = {"opset": options.opset, "verify": options.verify, "until": options.until}
     _onnx().export_model(symbol, {**model.arg_params, **model.aux_params}, dict(options.shapes),
                          in_types=None, onnx_file_path=path, dynamic=options.dynamic,
-                         **{name: value for name, value in given.items() if value is not None})
+                         **{name: value for name, value in arguments.items() if value is not None})

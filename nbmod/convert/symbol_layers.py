@@ -46,8 +46,8 @@ class SymbolLayer:
         return f"{self.name!r} ({shapes})"
 
 
-def fits(shape: PartialShape, given: tuple[int, ...]) -> bool:
-    """Whether a weight of shape `given` can be one of `shape`, with 0 for what is not known.
+def fits(shape: PartialShape, weight: tuple[int, ...]) -> bool:
+    """Whether a weight of shape `weight` can be one of `shape`, with 0 for what is not known.
 
     Dense layers and convolutions of 1x1 are the same.
     """
@@ -55,18 +55,18 @@ def fits(shape: PartialShape, given: tuple[int, ...]) -> bool:
         return True
     while len(shape) > 2 and shape[-1] == 1:
         shape = shape[:-1]
-    while len(given) > 2 and given[-1] == 1:
-        given = given[:-1]
-    return len(shape) == len(given) and all(
-        known in (0, dim) for known, dim in zip(shape, given, strict=True))
+    while len(weight) > 2 and weight[-1] == 1:
+        weight = weight[:-1]
+    return len(shape) == len(weight) and all(
+        known in (0, dim) for known, dim in zip(shape, weight, strict=True))
 
 
 def layers_of(symbol: Symbol, shapes: Mapping[str, tuple[int, ...]]
               ) -> tuple[list[SymbolLayer], list[Node]]:
     """The layers, and their nodes; `shapes` are those of inputs, as far as known."""
     graph = Graph(symbol.entries)
-    found = infer_shape(graph, dict(shapes))
-    by_name = {node.name: found[graph.output_eids(node)[0]] for node in graph.variables}
+    entry_shapes = infer_shape(graph, dict(shapes))
+    by_name = {node.name: entry_shapes[graph.output_eids(node)[0]] for node in graph.variables}
     layers, nodes, seen = [], [], set[str]()
     for node in _in_order(graph):
         names = {role: name for role, name in _parameters(node).items() if name not in seen}

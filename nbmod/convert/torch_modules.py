@@ -93,7 +93,7 @@ def modules_of(arrays: Mapping[str, Array]) -> list[TorchModule]:
     for name, array in arrays.items():
         module, _, leaf = name.rpartition(".")
         groups.setdefault(module, {})[leaf] = array
-    modules = [TorchModule(name, _kind(found), found) for name, found in groups.items()]
+    modules = [TorchModule(name, _kind(tensors), tensors) for name, tensors in groups.items()]
     return _shortcuts_last(modules)
 
 

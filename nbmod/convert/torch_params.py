@@ -92,12 +92,12 @@ def from_torch(state_dict: StateDict | Module, symbol: Symbol, mapping: Mapped |
     module = state_dict if hasattr(state_dict, "state_dict") else None
     arrays = read_state_dict(state_dict if module is None else module.state_dict())
     problems: list[str] = []
-    found: dict[str, Array] = {}
+    tensors: dict[str, Array] = {}
     matcher = _Matcher(symbol, shapes or {}, problems)
-    matcher.apply(mapping or {}, arrays, found)
+    matcher.apply(mapping or {}, arrays, tensors)
     for torch_module, layer in matcher.pairs(modules_of(arrays)):
-        found |= _converted(torch_module, layer, problems)
-    params = _finished(symbol, found, shapes or {}, problems)
+        tensors |= _converted(torch_module, layer, problems)
+    params = _finished(symbol, tensors, shapes or {}, problems)
     if problems:
         raise UnmatchedLayers("from_torch: " + "\n  ".join([f"{len(problems)} problem(s):",
                                                             *problems]))
@@ -122,7 +122,7 @@ class _Matcher:
                           first, second, is_sum in interchangeable(symbol, self.layers, nodes)]
         self.parameters = {*symbol.list_arguments(), *symbol.list_auxiliary_states()}
 
-    def apply(self, mapping: Mapped, arrays: dict[str, Array], found: dict[str, Array]) -> None:
+    def apply(self, mapping: Mapped, arrays: dict[str, Array], tensors: dict[str, Array]) -> None:
         """Take what is given explicitly out of `arrays` and of the layers."""
         modules = {module.name: module for module in modules_of(arrays)}
         layers = {layer.name: layer for layer in self.layers}
@@ -131,7 +131,7 @@ class _Matcher:
             if source in arrays and (target is None or target in self.parameters):
                 array = arrays.pop(source)
                 if target is not None:
-                    found[target] = array
+                    tensors[target] = array
             elif source in modules and counts[target or ""] > 1:
                 self.problems.append(f"mapping {source!r}: {target!r}: {counts[target or '']} "
                                      "layers have this name; map the module's arrays to their "
@@ -140,7 +140,7 @@ class _Matcher:
                 for leaf in modules[source].arrays:
                     arrays.pop(f"{source}.{leaf}" if source else leaf, None)
                 if target is not None:
-                    found |= _converted(modules[source], layers[target], self.problems)
+                    tensors |= _converted(modules[source], layers[target], self.problems)
             else:
                 known = [*arrays, *modules] if source not in {*arrays, *modules} else [
                     *self.parameters, *layers]
@@ -148,7 +148,7 @@ class _Matcher:
                 self.problems.append(f"mapping {source!r}: {target!r}: there is no {wrong!r}"
                                      f"{did_you_mean(str(wrong), known)}")
         self.layers = [layer for layer in self.layers
-                       if found.keys().isdisjoint(layer.names.values())]
+                       if tensors.keys().isdisjoint(layer.names.values())]
 
     def pairs(self, modules: Sequence[TorchModule]) -> list[tuple[TorchModule, SymbolLayer]]:
         """Modules with their layers; the others become problems."""
@@ -160,13 +160,13 @@ class _Matcher:
         self.problems += [f"layer {layer} fits no module of the state dict that is left"
                           for layer in self.layers if layer not in layers]
         if len(of_layers) == len(layers) and all(map(_can_be, of_layers, layers)):
-            found = list(zip(of_layers, layers, strict=True))
-            self._report_uncertain(found)
-            return found
+            pairs = list(zip(of_layers, layers, strict=True))
+            self._report_uncertain(pairs)
+            return pairs
         return self._unique(of_layers, layers)
 
-    def _report_uncertain(self, found: Sequence[tuple[TorchModule, SymbolLayer]]) -> None:
-        modules = {id(layer): module for module, layer in found}
+    def _report_uncertain(self, pairs: Sequence[tuple[TorchModule, SymbolLayer]]) -> None:
+        modules = {id(layer): module for module, layer in pairs}
         for first, second, is_sum in self.uncertain:
             one, other = modules.get(id(first)), modules.get(id(second))
             if one and other and not (is_sum and other.block and not one.block):
@@ -178,17 +178,17 @@ class _Matcher:
     def _unique(self, modules: Sequence[TorchModule], layers: Sequence[SymbolLayer]
                 ) -> list[tuple[TorchModule, SymbolLayer]]:
         """Where orders differ: the modules that fit one layer which nothing else fits."""
-        found = []
+        pairs = []
         for one in modules:
             can = [layer for layer in layers if _can_be(one, layer)]
             if len(can) == 1 and sum(_can_be(other, can[0]) for other in modules) == 1:
-                found.append((one, can[0]))
+                pairs.append((one, can[0]))
             else:
                 names = ", ".join(repr(layer.name) for layer in can[:6])
                 more = f" and {len(can) - 6} more" if len(can) > 6 else ""
                 self.problems.append(f"{one} could be {names}{more}: the orders differ; give it in "
                                      "mapping")
-        return found
+        return pairs
 
 
 def _can_be(module: TorchModule, layer: SymbolLayer) -> bool:
@@ -220,7 +220,7 @@ def _converted(module: TorchModule, layer: SymbolLayer, problems: list[str]) -> 
     return {name: arrays[role] for role, name in layer.names.items() if role in arrays}
 
 
-def _finished(symbol: Symbol, found: Mapping[str, Array], shapes: Mapping[str, tuple[int, ...]],
+def _finished(symbol: Symbol, tensors: Mapping[str, Array], shapes: Mapping[str, tuple[int, ...]],
               problems: list[str]) -> Params:
     """NDArrays of the shapes that the symbol has; what is missing or does not fit is a problem."""
     params: Params = {}
@@ -229,7 +229,7 @@ def _finished(symbol: Symbol, found: Mapping[str, Array], shapes: Mapping[str, t
     except MXNetError as error:
         problems.append(str(error))
         expected = {}
-    for name, array in found.items():
+    for name, array in tensors.items():
         shape = expected.get(name) or array.shape
         if 0 in shape or array.shape == shape:
             shape = array.shape
@@ -240,7 +240,7 @@ def _finished(symbol: Symbol, found: Mapping[str, Array], shapes: Mapping[str, t
             continue
         params[name] = NDArray(np.array(array.reshape(shape)), cpu())
     missing = [name for name in (*symbol.list_arguments(), *symbol.list_auxiliary_states())
-               if name not in found and _is_parameter(name, symbol, shapes)]
+               if name not in tensors and _is_parameter(name, symbol, shapes)]
     if missing and not problems:
         problems.append(f"nothing is left for {', '.join(missing)}; give tensors in mapping, or "
                         "the shapes of inputs")
@@ -279,12 +279,12 @@ def _compare_outputs(module: Module, symbol: Symbol, params: Params,
         expected = module(*(torch.from_numpy(array) for array in inputs.values()))
     module.train(was_training)
     expected = (expected[0] if isinstance(expected, (tuple, list)) else expected).numpy()
-    found = _output(symbol, {**params, **{name: nd.array(array) for name, array
-                                          in inputs.items()}})
-    if found.shape != expected.shape:
+    output = _output(symbol, {**params, **{name: nd.array(array) for name, array
+                                           in inputs.items()}})
+    if output.shape != expected.shape:
         raise MXNetError(f"from_torch: the module's output has shape {expected.shape}, the "
-                         f"symbol's {found.shape}; verify=False leaves out this comparison")
-    error = float(np.abs(found - expected).max() / max(float(np.abs(expected).max()), 1e-30))
+                         f"symbol's {output.shape}; verify=False leaves out this comparison")
+    error = float(np.abs(output - expected).max() / max(float(np.abs(expected).max()), 1e-30))
     if not error <= TOLERANCE:
         raise MXNetError(f"from_torch: outputs differ by {error:.2g} of the largest, expected at "
                          f"most {TOLERANCE}: strides, paddings, pooling or the epsilons of batch "
