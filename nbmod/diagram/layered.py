@@ -217,10 +217,10 @@ class _Division:
         count = len(self.heights)
         height = sum(self.heights) + sum(self.gaps)
         left, right = self._bounds(range(count))
-        wanted = round(math.sqrt(ASPECT * height / max(1.0, right - left + 4 * APART)))
-        if height <= TALL or wanted < 2 or max(self.heights) > height / 2:
+        columns = round(math.sqrt(ASPECT * height / max(1.0, right - left + 4 * APART)))
+        if height <= TALL or columns < 2 or max(self.heights) > height / 2:
             return [range(count)]
-        aim, cuts, reached = height / wanted, [0], 0.0
+        aim, cuts, reached = height / columns, [0], 0.0
         best: tuple[float, int] | None = None
         for row in range(count - 1):
             reached += self.heights[row] + self.gaps[row]

@@ -87,7 +87,7 @@ def find_repeats(layers: Layers) -> list[RepeatedBlock]:
     heap = [(_worth(stop - start, period), start, stop, period)
             for period in _periods(kinds) for start, stop in _runs(layers, kinds, period)]
     heapq.heapify(heap)
-    free, found, readers = np.ones(len(kinds), bool), list[RepeatedBlock](), layers.readers()
+    free, repeats, readers = np.ones(len(kinds), bool), list[RepeatedBlock](), layers.readers()
     while heap:
         _, start, stop, period = heapq.heappop(heap)
         pieces = [(a, b) for a, b in _stretches(free[start:stop], start) if b - a >= 2 * period]
@@ -101,8 +101,8 @@ def find_repeats(layers: Layers) -> list[RepeatedBlock]:
             repeat = RepeatedBlock(repeat.start - period, period, repeat.copies + 1)
         if period * (repeat.copies - 1) >= WORTH and _leaves_alike(repeat, readers):
             free[repeat.start:repeat.stop] = False
-            found.append(repeat)
-    return sorted(found)
+            repeats.append(repeat)
+    return sorted(repeats)
 
 
 def _leaves_alike(repeat: RepeatedBlock, readers: Sequence[Sequence[int]]) -> bool:

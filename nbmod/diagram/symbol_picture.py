@@ -33,14 +33,14 @@ MOST_NODES, MOST_BOXES = 5000, 400
 """Limits of what a notebook draws unasked."""
 
 
-def facts_of(symbol: Symbol, method: str, given: Mapping[str, Fact], what: str
+def facts_of(symbol: Symbol, method: str, arguments: Mapping[str, Fact], what: str
              ) -> dict[Entry, Fact]:
     """Shapes or types of entries, as far as they follow from what was given for variables."""
     internals = symbol.get_internals()
-    _, facts, _ = getattr(internals, method)(**given)
+    _, facts, _ = getattr(internals, method)(**arguments)
     if facts is None:
         raise ValueError(f"Input {what} is incomplete: give the {what} of more inputs "
-                         f"(given: {dict(given)})")
+                         f"(given: {dict(arguments)})")
     return dict(zip(internals.entries, facts, strict=True))
 
 
@@ -99,9 +99,9 @@ def _detail(node: Node) -> str:
     label = label_of(node)
     if label != node.name:
         return label.replace("\n", " ")
-    given = [f"{key}={value}" for key, value in node.attrs.items()
-             if not key.startswith("__") and key not in DETAILS]
-    return " ".join([node.op_name, *(text for text in given if len(text) <= 24)][:4])
+    parameters = [f"{key}={value}" for key, value in node.attrs.items()
+                  if not key.startswith("__") and key not in DETAILS]
+    return " ".join([node.op_name, *(text for text in parameters if len(text) <= 24)][:4])
 
 
 def notebook_svg(symbol: Symbol) -> str | None:
