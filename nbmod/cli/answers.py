@@ -53,11 +53,11 @@ def answer(outputs: Sequence[Array], size: tuple[int, int], reading: Reading) ->
     The answer, which JSON can hold, has one of the keys ``boxes``, ``segments``, ``vector``,
     ``value``, ``classes`` and ``outputs``.
     """
-    found = _boxes(outputs, size, reading.input_size or size)
-    if found is not None:
+    boxes = _boxes(outputs, size, reading.input_size or size)
+    if boxes is not None:
         return {"boxes": [{**reading.named(int(row[0])), "score": float(row[1]),
                            "box": [round(float(value), 1) for value in row[2:]]}
-                          for row in found if row[0] >= 0 and row[1] >= reading.threshold]}
+                          for row in boxes if row[0] >= 0 and row[1] >= reading.threshold]}
     first = outputs[0]
     if first.ndim == 4 and first.shape[1] > 1 and (
             len(outputs) == 1 or reading.task == "segments"):
@@ -84,8 +84,8 @@ def _boxes(outputs: Sequence[Array], size: tuple[int, int], input_size: tuple[in
     if rows is None:
         return None
     corners = (rows[:, 2:] / np.tile(units[::-1], 2)).clip(0, 1) * np.tile(size[::-1], 2)
-    found = np.concatenate([rows[:, :2], corners], axis=1)
-    return np.asarray(found[np.argsort(-found[:, 1], kind="stable")])
+    boxes = np.concatenate([rows[:, :2], corners], axis=1)
+    return np.asarray(boxes[np.argsort(-boxes[:, 1], kind="stable")])
 
 
 def _shares(classes: Array, reading: Reading) -> list[Answer]:
@@ -96,29 +96,29 @@ def _shares(classes: Array, reading: Reading) -> list[Answer]:
             for at in order]
 
 
-def lines(found: Answer) -> list[str]:
+def lines(reply: Answer) -> list[str]:
     """Tell an answer in lines of text, one for each class, box or output."""
-    if "boxes" in found:
+    if "boxes" in reply:
         return [f"{box['score']:.4f}  {_name(box)}  " + " ".join(f"{at:g}" for at in box["box"])
-                for box in found["boxes"]] or ["no boxes"]
-    if "segments" in found:
-        return [f"{part['share']:7.2%}  {_name(part)}" for part in found["segments"]]
-    if "vector" in found:
-        norm = float(np.linalg.norm(found["vector"]))
-        return [f"a vector of {len(found['vector'])} numbers, norm {norm:.4g}"]
-    if "value" in found:
-        return [f"{found['value']:.6g}"]
-    if "classes" in found:
-        return [f"{one['score']:.4f}  {_name(one)}" for one in found["classes"]]
+                for box in reply["boxes"]] or ["no boxes"]
+    if "segments" in reply:
+        return [f"{part['share']:7.2%}  {_name(part)}" for part in reply["segments"]]
+    if "vector" in reply:
+        norm = float(np.linalg.norm(reply["vector"]))
+        return [f"a vector of {len(reply['vector'])} numbers, norm {norm:.4g}"]
+    if "value" in reply:
+        return [f"{reply['value']:.6g}"]
+    if "classes" in reply:
+        return [f"{one['score']:.4f}  {_name(one)}" for one in reply["classes"]]
     return [f"{tuple(one['shape'])}: from {one['min']:.4g} to {one['max']:.4g}, "
-            f"mean {one['mean']:.4g}" for one in found["outputs"]]
+            f"mean {one['mean']:.4g}" for one in reply["outputs"]]
 
 
 def _name(one: Answer) -> str:
     return one.get("label", f"class {one['class']}")
 
 
-def picture(image: Array, found: Answer, outputs: Sequence[Array]) -> bytes:
+def picture(image: Array, reply: Answer, outputs: Sequence[Array]) -> bytes:
     """Draw an answer into its image: uint8 of shape (height, width, 3), red first.
 
     The PNG file shows boxes and their names, or the colors of segments; without either, the image.
@@ -128,14 +128,14 @@ def picture(image: Array, found: Answer, outputs: Sequence[Array]) -> bytes:
 
     canvas = image.copy()
     height, width = canvas.shape[:2]
-    for box in reversed(found.get("boxes", [])):
+    for box in reversed(reply.get("boxes", [])):
         name, color = f"{_name(box)} {box['score']:.2f}", _color(box["class"])
         size = np.array([1, width, height, width, height])
         left, top, *_ = box["box"]
         tag = np.array([0, left, top, left + LETTER * len(name), top + LINE])
         draw(canvas, tag / size, color, thickness=-1)
         draw(canvas, np.array([0, *box["box"]]) / size, color, names=[name])
-    if "segments" in found:
+    if "segments" in reply:
         classes = outputs[0][0].argmax(0)
         colors = np.array([_color(number) for number in range(int(classes.max()) + 1)], np.uint8)
         mask = imresize(array(colors[classes]), width, height, 0).asnumpy()

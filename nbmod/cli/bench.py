@@ -141,9 +141,9 @@ class StepTime(NamedTuple):
 
     def share(self, ceilings: Roofline) -> tuple[float, str]:
         """The share of the peak that limits it, FMA throughput or copy bandwidth."""
-        found = [(amount / ceiling / max(self.seconds, 1e-9), of) for amount, ceiling, of
-                 in zip(self.cost, ceilings, ("FMA", "copy"), strict=True)]
-        return found[0] if self.cost.operations else found[1]
+        shares = [(amount / ceiling / max(self.seconds, 1e-9), of) for amount, ceiling, of
+                  in zip(self.cost, ceilings, ("FMA", "copy"), strict=True)]
+        return shares[0] if self.cost.operations else shares[1]
 
 
 def table(rows: Sequence[StepTime], ceilings: Roofline, sort: bool = False, top: int | None = None

@@ -65,9 +65,9 @@ def run(options: argparse.Namespace) -> int:
     with warnings.catch_warnings():
         warnings.simplefilter("always")
         warnings.showwarning = _tell  # type: ignore[assignment]
-        found = describe(options.sources, options.epoch, dict(options.shape))
-        shapes = dict(options.shape) or found.shapes
-        written = write_model(found.model, options.output, options.epoch or 0, OnnxOptions(
+        description = describe(options.sources, options.epoch, dict(options.shape))
+        shapes = dict(options.shape) or description.shapes
+        written = write_model(description.model, options.output, options.epoch or 0, OnnxOptions(
             shapes, options.opset, options.dynamic, False if options.no_verify else None,
             options.until))
     for path in written:
@@ -80,9 +80,9 @@ def _tell(message: Warning | str, *_: object) -> None:
 
 
 def _refuse_onnx_options(options: argparse.Namespace) -> None:
-    given = [name for name in ("opset", "dynamic", "no_verify", "until") if getattr(options, name)]
-    if given and not options.output.endswith(".onnx"):
-        raise MXNetError(f"convert: --{given[0].replace('_', '-')} is for an OUT that is .onnx, "
+    names = [name for name in ("opset", "dynamic", "no_verify", "until") if getattr(options, name)]
+    if names and not options.output.endswith(".onnx"):
+        raise MXNetError(f"convert: --{names[0].replace('_', '-')} is for an OUT that is .onnx, "
                          f"given {options.output}")
 
 
@@ -102,12 +102,12 @@ def _convert_states(options: argparse.Namespace) -> int:
                          f".states or .states.safetensors, given {options.output}")
     require_other_files([options.output], [source])
     require_writable(options.output)
-    states, found = read_states_file(source)
+    states, optimizer = read_states_file(source)
     if options.output.endswith(".safetensors"):
-        save_states(options.output, states, found)
+        save_states(options.output, states, optimizer)
     else:
         with atomic_write(options.output) as stream:
-            write_states(stream, states if found is None else (states, found))
-    told = "" if found is None else f" and {type(found).__name__}"
+            write_states(stream, states if optimizer is None else (states, optimizer))
+    told = "" if optimizer is None else f" and {type(optimizer).__name__}"
     print(f"{os.fspath(options.output)}: states of {len(states)} parameters{told}")
     return 0

@@ -37,11 +37,11 @@ def dist_test() -> tuple[Rows, bool]:
     from .launch import start
 
     with tempfile.TemporaryDirectory(prefix="nbmod-doctor-") as folder:
-        found = os.path.join(folder, "found.json")
-        status = start(mpiexec.Ranks(RANKS), [__file__, found])
+        report = os.path.join(folder, "found.json")
+        status = start(mpiexec.Ranks(RANKS), [__file__, report])
         rows: Rows = []
-        if os.path.exists(found):
-            with open(found, encoding="utf-8") as file:
+        if os.path.exists(report):
+            with open(report, encoding="utf-8") as file:
                 rows = [(name, value) for name, value in json.load(file)]
     if status:
         rows.append(("ranks", f"FAILED: they ended with exit status {status}"))
@@ -50,7 +50,7 @@ def dist_test() -> tuple[Rows, bool]:
 
 # ----------------------------------------------------------------------------------- in each rank
 
-def main(found: str) -> None:
+def main(report: str) -> None:
     """Exchange buffers; raises MXNetError if an element is wrong."""
     from mpi4py import MPI
 
@@ -70,7 +70,7 @@ def main(found: str) -> None:
         position.doing(f"exchange of {name}")
         rows.append((f"exchange of {name}", _exchange(world, elements, REPEATS[name])))
     if world.rank == 0:
-        with open(found, "w", encoding="utf-8") as file:
+        with open(report, "w", encoding="utf-8") as file:
             json.dump(rows, file)
 
 
@@ -122,9 +122,9 @@ def _exchange(world: MPICommunicator, elements: int, repeats: int) -> str:
     return f"passed, {_time(seconds)}{rate}"
 
 
-def _check(found: object, expected: object, where: str) -> None:
-    if not np.array_equal(np.asarray(found), np.asarray(expected)):
-        wrong = np.flatnonzero(np.asarray(found) != np.asarray(expected))
+def _check(buffer: object, expected: object, where: str) -> None:
+    if not np.array_equal(np.asarray(buffer), np.asarray(expected)):
+        wrong = np.flatnonzero(np.asarray(buffer) != np.asarray(expected))
         raise MXNetError(f"{len(wrong)} elements of rank {where} are wrong, the first at "
                          f"{wrong[0]}")
 

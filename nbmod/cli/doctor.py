@@ -165,8 +165,8 @@ def _gpus() -> list[tuple[str, str]]:
 
 def _extras() -> list[tuple[str, str]]:
     def told(name: str) -> str:
-        found = _version(name)
-        return f"{name} {found}" if found else f"no {name}"
+        version = _version(name)
+        return f"{name} {version}" if version else f"no {name}"
 
     return [(extra, ", ".join(map(told, names.split()))) for extra, names in EXTRAS.items()]
 

@@ -35,12 +35,12 @@ def face_boxes(outputs: Mapping[str, Array], size: tuple[int, int], threshold: f
 
     rows = [_rows(outputs[SCORES.format(stride)][0], outputs[MOVES.format(stride)][0], stride)
             for stride in ANCHORS if SCORES.format(stride) in outputs]
-    found = np.concatenate([*rows, np.full((1, 6), -1, np.float32)])    # box_nms needs one
-    kept = contrib.box_nms(array(found[None]), overlap_thresh=OVERLAP, valid_thresh=threshold,
-                           id_index=0, force_suppress=True).asnumpy()
+    candidates = np.concatenate([*rows, np.full((1, 6), -1, np.float32)])    # box_nms needs one
+    boxes = contrib.box_nms(array(candidates[None]), overlap_thresh=OVERLAP, valid_thresh=threshold,
+                            id_index=0, force_suppress=True).asnumpy()
     height, width = size
-    kept[..., 2:] /= np.array([width, height, width, height], np.float32)
-    return np.asarray(kept)
+    boxes[..., 2:] /= np.array([width, height, width, height], np.float32)
+    return np.asarray(boxes)
 
 
 def _rows(scores: Array, moves: Array, stride: int) -> Array:

@@ -98,12 +98,12 @@ def run(options: argparse.Namespace) -> int:
 
 def _images(root: Path, endings: Sequence[str], recursive: bool) -> Iterator[tuple[str, int]]:
     """Paths below `root` in order of name, and the number of their class."""
-    wanted = {ending.lower() for ending in endings}
+    suffixes = {ending.lower() for ending in endings}
     classes: dict[str, int] = {}
     for folder, folders, files in os.walk(root, followlinks=True):
         folders.sort()
         for name in sorted(files):
-            if os.path.splitext(name)[1].lower() in wanted:
+            if os.path.splitext(name)[1].lower() in suffixes:
                 below = os.path.relpath(os.path.join(folder, name), root)
                 label = classes.setdefault(folder, len(classes)) if recursive else 0
                 yield Path(below).as_posix(), label
@@ -118,21 +118,21 @@ def make_lists(options: argparse.Namespace) -> list[Path]:
         raise MXNetError(f"im2rec: --chunks {options.chunks}, --train-ratio {options.train_ratio}, "
                          f"--test-ratio {options.test_ratio}: expected at least one chunk, and "
                          "shares that sum up to 1 at most")
-    found = [ListEntry(number, (float(label),), path) for number, (path, label) in
-             enumerate(_images(Path(options.root), options.exts, options.recursive))]
-    if not found:
+    images = [ListEntry(number, (float(label),), path) for number, (path, label) in
+              enumerate(_images(Path(options.root), options.exts, options.recursive))]
+    if not images:
         raise MXNetError(f"im2rec: no images ({', '.join(options.exts)}) in {options.root!r}"
                          + ("" if options.recursive else "; --recursive looks into its folders"))
     if options.shuffle:
-        random.Random(_SHUFFLE).shuffle(found)
-    size = -(-len(found) // options.chunks)
+        random.Random(_SHUFFLE).shuffle(images)
+    size = -(-len(images) // options.chunks)
     lists: dict[Path, list[ListEntry]] = {}
     for chunk in range(options.chunks):
-        part = found[chunk * size:(chunk + 1) * size]
+        part = images[chunk * size:(chunk + 1) * size]
         suffix = f"_{chunk}" if options.chunks > 1 else ""
         for name, entries in _shares(part, options.train_ratio, options.test_ratio).items():
             lists[Path(f"{options.prefix}{suffix}{name}.lst")] = entries
-    require_other_files(lists, (os.path.join(options.root, entry.path) for entry in found))
+    require_other_files(lists, (os.path.join(options.root, entry.path) for entry in images))
     with replacing_together():
         for path, entries in lists.items():
             write_list(path, entries)
@@ -310,10 +310,10 @@ class _Unfinished:
     def _keep_lines(self) -> None:
         """Let the journal have the lines of what is kept."""
         self._log.seek(0)
-        kept = self._log.read().split("\n")[1:self.done + 1]
+        lines = self._log.read().split("\n")[1:self.done + 1]
         self._log.seek(0)
         self._log.truncate()
-        self._log.writelines(f"{line}\n" for line in [self.signature, *kept])
+        self._log.writelines(f"{line}\n" for line in [self.signature, *lines])
 
     def write(self, number: int, record: bytes | str) -> None:
         """Append a record; a text is the reason why there is none."""

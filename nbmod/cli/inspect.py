@@ -69,14 +69,14 @@ def _print_layers(options: argparse.Namespace) -> None:
     from ..symbol.inference_symbol import predicting
     from .origins import describe
 
-    found = describe(options.files, options.epoch, dict(options.shape))
-    if found.model.symbol is None:
+    description = describe(options.files, options.epoch, dict(options.shape))
+    if description.model.symbol is None:
         raise MXNetError("inspect: --layers needs a network, and there are parameters only")
-    symbol = predicting(found.model.symbol, found.model.arg_params)
-    shapes = {**found.shapes, **dict(options.shape)}
+    symbol = predicting(description.model.symbol, description.model.arg_params)
+    shapes = {**description.shapes, **dict(options.shape)}
     declared = {name: shape for name, shape in zip(
         symbol.list_arguments(), symbol.infer_shape_partial(**shapes)[0], strict=True)
-        if name in found.model.inputs and shape and 0 not in shape}
+        if name in description.model.inputs and shape and 0 not in shape}
     print_summary(symbol, declared or None)
 
 

@@ -75,10 +75,10 @@ def _count(text: str) -> int:
 
 
 def _variable(text: str) -> tuple[str, str]:
-    found = re.fullmatch(r"([A-Za-z_]\w*)[:=](.*)", text, re.DOTALL)
-    if not found:
+    match = re.fullmatch(r"([A-Za-z_]\w*)[:=](.*)", text, re.DOTALL)
+    if not match:
         raise argparse.ArgumentTypeError(f"{text!r} is not NAME:VALUE")
-    return found[1], found[2]
+    return match[1], match[2]
 
 
 def run(options: argparse.Namespace) -> int:

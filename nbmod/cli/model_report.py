@@ -86,16 +86,16 @@ def _archived(archive: ModelArchive, epoch: int | None, report: Report) -> Store
     _tell_file(report, archive.path)
     report["members"] = [{"name": name, "bytes": len(content)}
                          for name, content in archive.members.items()]
-    found = archive.find(epoch)
+    members = archive.find(epoch)
     symbol, params = None, {}
     try:
-        if found.symbol is not None:
-            text, where = archive.content(found.symbol), f"{archive.path}/{found.symbol}"
+        if members.symbol is not None:
+            text, where = archive.content(members.symbol), f"{archive.path}/{members.symbol}"
             report |= _declared_in_json(text, where, report)
             if not report["missing operators"]:
                 symbol = Symbol(read_graph(text, where))
-        if found.params is not None:
-            params = _numbered(arrays_in(archive, found.params))
+        if members.params is not None:
+            params = _numbered(arrays_in(archive, members.params))
     except MXNetError as error:
         _tell_error(report, error)
     return StoredModel(symbol, *split_by_symbol(params, symbol))
@@ -245,19 +245,19 @@ def _tell_graph(report: Report, model: StoredModel, shapes: Shapes) -> None:
 
     assert model.symbol is not None
     arrays = {**model.arg_params, **model.aux_params}
-    given = {**{name: array.shape for name, array in arrays.items()}, **shapes}
+    known_shapes = {**{name: array.shape for name, array in arrays.items()}, **shapes}
     variables = {node.name for node in Graph(model.symbol.entries).variables}
-    symbol = predicting(model.symbol, given)
+    symbol = predicting(model.symbol, known_shapes)
     graph = Graph(symbol.entries)
-    report["damage"] += [f"{name!r} is not in the network" for name in given
+    report["damage"] += [f"{name!r} is not in the network" for name in known_shapes
                          if name not in variables]
     if arrays:
         report["damage"] += [f"{name!r} is missing" for name in _missing(model)]
-    needed, labels = {node.name for node in graph.variables}, labels_of(symbol, given)
-    known = {name: shape for name, shape in given.items() if name in needed}
+    needed, labels = {node.name for node in graph.variables}, labels_of(symbol, known_shapes)
+    known = {name: shape for name, shape in known_shapes.items() if name in needed}
     types = {name: np.dtype(array.dtype) for name, array in arrays.items() if name in needed}
     try:
-        found = infer_shape(graph, known)
+        entry_shapes = infer_shape(graph, known)
         dtypes = infer_type(graph, types)
     except MXNetError as error:
         report["damage"] += _misfits(graph, arrays, shapes) or [str(error)]
@@ -266,16 +266,16 @@ def _tell_graph(report: Report, model: StoredModel, shapes: Shapes) -> None:
         report["outputs"] = [{"name": name, "shape": None} for name in symbol.list_outputs()]
         return
     by_name = {node.name: (graph.output_eids(node)[0]) for node in graph.variables}
-    report["inputs"] = [{"name": name, "shape": _plain(found[by_name[name]]),
+    report["inputs"] = [{"name": name, "shape": _plain(entry_shapes[by_name[name]]),
                          "type": str(dtypes[by_name[name]])}
                         for name in symbol.list_arguments()
                         if name not in arrays and name not in labels
                         and (arrays or not name.endswith(HIDDEN))]
-    report["outputs"] = [{"name": name, "shape": _plain(found[eid]), "type": str(dtypes[eid])}
-                         for name, eid in zip(symbol.list_outputs(), graph.output_ids,
-                                              strict=True)]
-    if all(shape is not None and 0 not in shape for shape in found):
-        report |= _costs(graph, found, dtypes)
+    report["outputs"] = [
+        {"name": name, "shape": _plain(entry_shapes[eid]), "type": str(dtypes[eid])}
+        for name, eid in zip(symbol.list_outputs(), graph.output_ids, strict=True)]
+    if all(shape is not None and 0 not in shape for shape in entry_shapes):
+        report |= _costs(graph, entry_shapes, dtypes)
 
 
 def _missing(model: StoredModel) -> list[str]:
@@ -291,13 +291,13 @@ def _misfits(graph: Graph, arrays: Mapping[str, NDArray], shapes: Shapes) -> lis
     from ..passes.infer import infer_shape
 
     try:
-        found = infer_shape(graph, {name: shape for name, shape in shapes.items()
-                                    if name in {node.name for node in graph.variables}})
+        entry_shapes = infer_shape(graph, {name: shape for name, shape in shapes.items()
+                                           if name in {node.name for node in graph.variables}})
     except MXNetError:
         return []
     wrong = []
     for node in graph.variables:
-        array, shape = arrays.get(node.name), found[graph.output_eids(node)[0]]
+        array, shape = arrays.get(node.name), entry_shapes[graph.output_eids(node)[0]]
         if array is not None and shape is not None and 0 not in shape and shape != array.shape:
             wrong.append(f"{node.name!r} has shape {array.shape}, the network expects {shape}")
     return wrong

@@ -95,8 +95,8 @@ class DescribedModel(NamedTuple):
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Shapes of inputs, as far as they are known."""
-        found = {**self.model.implied_shapes(), **self.algorithm.shapes, **self.metadata.shapes}
-        return {name: shape for name, shape in found.items() if name in self.model.inputs}
+        hints = {**self.model.implied_shapes(), **self.algorithm.shapes, **self.metadata.shapes}
+        return {name: shape for name, shape in hints.items() if name in self.model.inputs}
 
 
 class _Traits(NamedTuple):
@@ -142,11 +142,11 @@ def recognize(path: str, names: Collection[str], model: StoredModel, metadata: M
     """Find the algorithm that made a model, which lies in files of these names."""
     nodes = [] if model.symbol is None else Graph(model.symbol.entries).nodes
     heads = [] if model.symbol is None else model.symbol.list_outputs()
-    found = _Traits({name.rpartition("/")[2] for name in names},
-                    {node.name for node in nodes}, {node.op_name for node in nodes}, heads,
-                    metadata.hyperparameters)
+    traits = _Traits({name.rpartition("/")[2] for name in names},
+                     {node.name for node in nodes}, {node.op_name for node in nodes}, heads,
+                     metadata.hyperparameters)
     plain = Origin("a network of MXNet" if nodes else "parameters without a network")
-    algorithm = next((one for fits, one in _KNOWN if fits(found)), plain)
+    algorithm = next((one for fits, one in _KNOWN if fits(traits)), plain)
     if any(known in name for known in COMPREFACE for name in (path, *names)):
         return algorithm._replace(name=f"{algorithm.name}, of CompreFace", page="compreface.md")
     return algorithm

@@ -78,15 +78,15 @@ def run(options: argparse.Namespace) -> int:
 
     import_modules(options)
     targets = _targets(options)
-    found = describe([options.model], options.epoch, dict(options.shape))
-    predictor = _predictor(options, found)
+    description = describe([options.model], options.epoch, dict(options.shape))
+    predictor = _predictor(options, description)
     (name, shape), = predictor.input_shapes.items()
-    task = "" if options.outputs else found.algorithm.task
-    names = _labels(options.labels) or found.metadata.labels or ["face"] * (task == "faces")
+    task = "" if options.outputs else description.algorithm.task
+    names = _labels(options.labels) or description.metadata.labels or ["face"] * (task == "faces")
     reading = Reading(names, options.top, options.threshold, task,
                       (shape[2], shape[3]) if len(shape) == 4 else None)
     vectors: dict[str, Array] = {}
-    pixels = _changed(found.algorithm.pixels, options)
+    pixels = _changed(description.algorithm.pixels, options)
     for sample in _samples(options, shape, pixels):
         outputs = predictor(**{name: sample.value})
         if task == "faces":
@@ -108,21 +108,21 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _predictor(options: argparse.Namespace, found: DescribedModel) -> Predictor:
+def _predictor(options: argparse.Namespace, description: DescribedModel) -> Predictor:
     """The network, bound for one sample; MXNetError unless it has one input."""
     from ..serving import Predictor, UnknownInputShape
 
-    symbol, args, auxs = found.model
+    symbol, args, auxs = description.model
     if symbol is None:
-        page = found.algorithm.page
+        page = description.algorithm.page
         see = f": docs/archives/{page} says how to build it" if page else ""
         raise MXNetError(f"predict: {options.model} has parameters but no network "
-                         f"({found.algorithm.name}){see}")
-    given = dict(options.shape)
-    shapes = {name: (1, *shape[1:]) for name, shape in {**found.shapes, **given}.items()}
+                         f"({description.algorithm.name}){see}")
+    overrides = dict(options.shape)
+    shapes = {name: (1, *shape[1:]) for name, shape in {**description.shapes, **overrides}.items()}
     try:
         predictor = Predictor((symbol, args, auxs), shapes, fixed=True,
-                              outputs=options.outputs or found.algorithm.outputs)
+                              outputs=options.outputs or description.algorithm.outputs)
     except UnknownInputShape as error:
         sizes = ",".join(str(size).upper() for size in error.likely[1:])
         raise MXNetError(f"predict: the shape of the input {error.name!r} is not known; give it: "
@@ -187,9 +187,9 @@ def _samples(options: argparse.Namespace, shape: tuple[int, ...], pixels: Pixels
 
 def _changed(pixels: Pixels, options: argparse.Namespace) -> Pixels:
     """Pixels with what options say."""
-    given = {key: value for key in ("scale", "mean", "std")
-             if (value := getattr(options, key)) is not None}
-    return pixels._replace(**given, why="as options say") if given else pixels
+    overrides = {key: value for key in ("scale", "mean", "std")
+                 if (value := getattr(options, key)) is not None}
+    return pixels._replace(**overrides, why="as options say") if overrides else pixels
 
 
 def _image(path: str, shape: tuple[int, ...], pixels: Pixels, blue_first: bool) -> InputSample:
@@ -219,8 +219,8 @@ def _image(path: str, shape: tuple[int, ...], pixels: Pixels, blue_first: bool) 
 def _rows(path: str) -> Array:
     """The rows of a file of numbers."""
     try:
-        found = np.load(path, allow_pickle=False) if path.endswith(".npy") else np.loadtxt(
+        rows = np.load(path, allow_pickle=False) if path.endswith(".npy") else np.loadtxt(
             path, np.float32, delimiter=",", ndmin=2)
     except (OSError, ValueError, EOFError) as error:
         raise MXNetError(f"{path}: cannot be read as rows of numbers: {error}") from None
-    return np.atleast_2d(found).astype(np.float32)
+    return np.atleast_2d(rows).astype(np.float32)

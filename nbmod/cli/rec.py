@@ -94,8 +94,8 @@ def _write(target: str, sources: Sequence[str], records: Iterable[bytes]) -> int
 
 
 def _inspect(options: argparse.Namespace) -> int:
-    found = describe(options.record, options.first, strict=True)
-    print("\n".join(describe_lines(options.record, found)))
+    facts = describe(options.record, options.first, strict=True)
+    print("\n".join(describe_lines(options.record, facts)))
     return 0
 
 
@@ -129,18 +129,18 @@ def describe(path: str, first: int, strict: bool = False) -> dict[str, Any]:
             "first": headers}
 
 
-def describe_lines(path: str, found: dict[str, Any]) -> list[str]:
+def describe_lines(path: str, facts: dict[str, Any]) -> list[str]:
     """The findings of `describe`, in words."""
-    lines = [f"{path}: {found['bytes']:,} bytes, {found['records']:,} records"]
-    if found["records"]:
-        least, most, mean = found["bytes of a record"]
+    lines = [f"{path}: {facts['bytes']:,} bytes, {facts['records']:,} records"]
+    if facts["records"]:
+        least, most, mean = facts["bytes of a record"]
         lines += [f"bytes of a record: {least:,} to {most:,}, mean {mean:,.0f}",
-                  "content: " + _counts(found["content"]),
-                  "numbers in a label: " + _counts(found["numbers in a label"])]
-    if found["labels"]:
-        lines.append("labels: {:,} different ones from {:g} to {:g}".format(*found["labels"]))
+                  "content: " + _counts(facts["content"]),
+                  "numbers in a label: " + _counts(facts["numbers in a label"])]
+    if facts["labels"]:
+        lines.append("labels: {:,} different ones from {:g} to {:g}".format(*facts["labels"]))
     return lines + [f"  {one['number']}: id {one['id']}, label {_shown(one['label'])}, "
-                    f"{one['bytes']:,} bytes of {one['content']}" for one in found["first"]]
+                    f"{one['bytes']:,} bytes of {one['content']}" for one in facts["first"]]
 
 
 def _counts(counts: dict[Any, int]) -> str:

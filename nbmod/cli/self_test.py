@@ -35,8 +35,8 @@ def _outcome(check: Callable[[], str]) -> str:
     return f"passed{f', {seen}' if seen else ''} ({time.perf_counter() - started:.1f} s)"
 
 
-def _close(found: object, expected: object, what: str) -> None:
-    difference = np.abs(np.asarray(found, float) - np.asarray(expected, float)).max()
+def _close(result: object, expected: object, what: str) -> None:
+    difference = np.abs(np.asarray(result, float) - np.asarray(expected, float)).max()
     scale = np.abs(np.asarray(expected, float)).max()
     if not difference <= RTOL * scale:    # NaN is no result either
         raise MXNetError(f"{what} differs by {difference:.3g} of {scale:.3g}")
@@ -81,10 +81,10 @@ def _files() -> str:
                                     {"w": nd.array([1, 2])}, {})
         for name in ("net", "net.safetensors"):
             convert.write_model(model, os.path.join(folder, name))
-            found = convert.read_model(os.path.join(folder, name))
-            if found.symbol is None or found.symbol.list_outputs() != ["y_output"]:
+            copy = convert.read_model(os.path.join(folder, name))
+            if copy.symbol is None or copy.symbol.list_outputs() != ["y_output"]:
                 raise MXNetError(f"{name}: the network that was written is not read")
-            _close(found.arg_params["w"].asnumpy(), [1, 2], "a parameter")
+            _close(copy.arg_params["w"].asnumpy(), [1, 2], "a parameter")
     return ""
 
 

@@ -84,14 +84,14 @@ def warm(symbol: Any, shapes: Shapes, training: bool, optimizer: str = "sgd") ->
             self._init_weight(name, arr)
 
     arguments = symbol.list_arguments()
-    found = dict(zip(arguments, symbol.infer_shape(**shapes)[0], strict=True))
+    argument_shapes = dict(zip(arguments, symbol.infer_shape(**shapes)[0], strict=True))
     labels = [name for name in arguments if name.endswith("_label") and name not in shapes]
     network = module.Module(symbol, list(shapes), labels, context=cpu())
-    label_shapes = [(name, found[name]) for name in labels]
+    label_shapes = [(name, argument_shapes[name]) for name in labels]
     network.bind(list(shapes.items()), label_shapes or None, for_training=training)
     network.init_params(Moderate(0.05))
     batch = io.DataBatch([nd.ones(shapes[name]) for name in shapes],
-                         [nd.zeros(found[name]) for name in labels])
+                         [nd.zeros(argument_shapes[name]) for name in labels])
     network.forward(batch)
     if training:
         network.backward([nd.ones(out.shape) for out in network.get_outputs()])
