@@ -287,11 +287,11 @@ def data_strips(slide: Sliding, g: BlockedLayout, x: BlockedLayout, batch: int,
     vectors = list(spans(x.channels, slide.groups))
     zeros = sum(span.vectors for span in vectors) * sum(c for _, c in ranges) * deep * LANES
     for span in vectors:
-        for (first, count), found in zip(ranges, strips, strict=True):
-            if found:
+        for (first, count), strip in zip(ranges, strips, strict=True):
+            if strip:
                 lines.append((span.group * inner * g.plane, weight if count else zeros,
                               span.vector * LANES, span.vector * x.plane, first, max(count, 1),
-                              *found[0], *found[1], span.vectors))
+                              *strip[0], *strip[1], span.vectors))
             weight += count * deep * span.vectors * LANES
     return StripTask(np.array(taps), table.all(), np.array(lines),
                      (groups, each * g.image, each * x.image, x.plane))
@@ -340,9 +340,9 @@ def weight_outers(slide: Sliding, x: BlockedLayout, g: BlockedLayout, batch: int
         table = taps[np.minimum(np.arange(count), len(taps) - 1)]
         tiles = [(0, first, first) for first in range(0, count, ROWS)]
     weights = padded_taps(len(taps), depth) * depth
-    found = [(span.group * inner * x.plane, span.vector * g.plane, span.vector * weights * LANES,
-              span.vectors) for span in spans(g.channels, slide.groups)]
+    offsets = [(span.group * inner * x.plane, span.vector * g.plane, span.vector * weights * LANES,
+                span.vectors) for span in spans(g.channels, slide.groups)]
     count, last = each * pixels, (batch - (groups - 1) * each) * pixels
     return OuterTask(table, pixel_offsets(slide, x, g, each).ravel(), np.array(tiles),
-                     np.array(found), (groups, count, last, -(-count // -(-count // CHUNK)),
-                                       each * x.image, each * g.image, g.plane, inner))
+                     np.array(offsets), (groups, count, last, -(-count // -(-count // CHUNK)),
+                                         each * x.image, each * g.image, g.plane, inner))

@@ -55,14 +55,14 @@ def recall(layer: str) -> Times:
     here = machine()
     if (here, layer) in _measured:
         return _measured[here, layer]
-    found = _entry(_entry(_read(), here), layer)
-    valid = all(type(value) in (int, float) and 0 <= value < math.inf for value in found.values())
-    return found if valid else {}
+    times = _entry(_entry(_read(), here), layer)
+    valid = all(type(value) in (int, float) and 0 <= value < math.inf for value in times.values())
+    return times if valid else {}
 
 
 def measure(layer: str, runs: Mapping[str, Callable[[], None]]) -> Times:
     """Time functions that compute the same result, by name, and store the times."""
-    found, other = dict.fromkeys(runs, math.inf), np.zeros(EVICTED_ELEMENTS, np.float32)
+    times, other = dict.fromkeys(runs, math.inf), np.zeros(EVICTED_ELEMENTS, np.float32)
     with denormals(False):
         for run in runs.values():
             run()  # compiles
@@ -71,18 +71,18 @@ def measure(layer: str, runs: Mapping[str, Callable[[], None]]) -> Times:
                 other += 1  # evicts the caches
                 started = time.perf_counter()
                 run()
-                found[name] = min(found[name], 1e3 * (time.perf_counter() - started))
-    found = {name: round(value, 4) for name, value in found.items()}
-    _measured[machine(), layer] = found
+                times[name] = min(times[name], 1e3 * (time.perf_counter() - started))
+    times = {name: round(value, 4) for name, value in times.items()}
+    _measured[machine(), layer] = times
     if CONFIG.cache:
         with contextlib.suppress(OSError):
-            _store(layer, found)
-    return found
+            _store(layer, times)
+    return times
 
 
-def _entry(found: object, key: str) -> dict:
+def _entry(entries: object, key: str) -> dict:
     """An entry that is a dictionary, {} for anything else."""
-    part = found.get(key) if isinstance(found, dict) else None
+    part = entries.get(key) if isinstance(entries, dict) else None
     return part if isinstance(part, dict) else {}
 
 
@@ -98,13 +98,13 @@ def _store(layer: str, times: Times) -> None:
     here, folder = machine(), CONFIG.cache_dir
     folder.mkdir(parents=True, exist_ok=True)
     with locked(folder / f"{FILE}.lock", LOCK_TIMEOUT):
-        found = _read()
-        found = found if isinstance(found, dict) else {}
-        found[here] = _entry(found, here) | {layer: times}
+        entries = _read()
+        entries = entries if isinstance(entries, dict) else {}
+        entries[here] = _entry(entries, here) | {layer: times}
         handle, name = tempfile.mkstemp(dir=folder, prefix=FILE)
         try:
             with open(handle, "w", encoding="utf-8") as file:
-                json.dump(found, file, indent=1, sort_keys=True)
+                json.dump(entries, file, indent=1, sort_keys=True)
             os.replace(name, folder / FILE)
         except OSError:
             os.unlink(name)

@@ -189,7 +189,7 @@ def _backward(g, x, y, gx, gadd, sums, norm, channels, geo, options):
     limited = flags & WITHIN != 0 and norm[4, 0, 0] == np.inf
     alone = blocks if by_block else 0
     shared = 0 if by_block else planes
-    given = shared if gives else 0
+    jobs = shared if gives else 0
     for job in prange(alone):
         b = np.int64(job)
         for plane in range(b, planes, blocks):
@@ -202,7 +202,7 @@ def _backward(g, x, y, gx, gadd, sums, norm, channels, geo, options):
         grad_sums(x, g, y, flat, totals, _at(np.int64(job), 1, geo), steps)
     for block in range(0 if by_block else blocks):
         _set_gradients(sums, norm, channels, block, share, limited)
-    for job in prange(given):
+    for job in prange(jobs):
         _differentiate(x, g, y, gx, gadd, flat, _at(np.int64(job), 1, geo), geo, (steps, x_halo))
 
 
@@ -256,11 +256,11 @@ class BlockedBatchNorm(FusedBatchNorm):
                                  b.at(0, 0), a.row, b.row, b.halo), by_block
 
     def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
-        given = dict(zip(self.list_inputs(), ins, strict=True))
-        x, y, gamma, beta = given["data"], outs[0], given["gamma"], given["beta"]
+        inputs = dict(zip(self.list_inputs(), ins, strict=True))
+        x, y, gamma, beta = inputs["data"], outs[0], inputs["gamma"], inputs["beta"]
         sums, norm, channels = call.scratch
         statistics, (mean, invstd) = outs[1:3], channels[:2]
-        arrays = [array.reshape(-1) for array in (x, given.get("add", y), y)]
+        arrays = [array.reshape(-1) for array in (x, inputs.get("add", y), y)]
         geo, by_block = self._geometry(x)
         trains = not call.specs or outs[1] is not None
         flags = ADD * self.add | STREAM * bypasses_cache(y, *ins[:1 + self.add])
@@ -270,16 +270,16 @@ class BlockedBatchNorm(FusedBatchNorm):
                 gamma.fill(1)
             finds = call.is_train and not self.use_global_stats
             if not finds:
-                np.copyto(mean, given["moving_mean"])
-                inverse_deviation(given["moving_var"], self.eps, invstd)
+                np.copyto(mean, inputs["moving_mean"])
+                inverse_deviation(inputs["moving_var"], self.eps, invstd)
             channels[2], channels[3] = (1 if self.fix_gamma else gamma), beta
             norm[:3, -1] = 0
             norm[3], norm[4] = (0 if self.relu else -np.inf), self.most
             _forward(*arrays, sums, norm, channels[:4], tuple(geo),
                      (by_block, flags, finds, self.eps))
-            for out, found in zip(statistics, channels, strict=False):
+            for out, statistic in zip(statistics, channels, strict=False):
                 if out is not None:
-                    np.copyto(out, found)
+                    np.copyto(out, statistic)
 
         return run
 
@@ -314,9 +314,9 @@ class BlockedBatchNorm(FusedBatchNorm):
             share = 0 if constant else 1 / count
             _backward(*arrays, sums, norm, channels, tuple(geo),
                       (by_block, flags, share, self.halos[0]))
-            for out, found in targets:
+            for out, gradient in targets:
                 if out is not None:
-                    np.copyto(out, found)
+                    np.copyto(out, gradient)
             if not constant:
                 self.update_moving(moving_mean, moving_var, mean, invstd)
 

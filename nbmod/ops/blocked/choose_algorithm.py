@@ -82,25 +82,25 @@ MIN_FILTERS = 8
 """Least number of filters for which blocks pay off."""
 
 
-def should_block(geo: Geometry, wanted: Collection[Direction], blocked: bool,
+def should_block(geo: Geometry, directions: Collection[Direction], blocked: bool,
                     last: bool = False) -> bool:
-    """Whether the directions `wanted` of a layer take less time in the blocked layout; `blocked`:
-    its images are in blocks anyway; `last`: no blocked layer reads its output."""
+    """Whether `directions` of a layer take less time in the blocked layout; `blocked`: its images
+    are in blocks anyway; `last`: no blocked layer reads its output."""
     flat = False
     if blocked_depthwise.fills_lanes(geo, blocked):
         sums = blocked_depthwise.sums_cost
     elif is_planar(geo) and direct.fills_lanes(geo) and geo.filters >= MIN_FILTERS:
-        flat = geo.channels < FLAT and not blocked and "data" not in wanted
+        flat = geo.channels < FLAT and not blocked and "data" not in directions
         sums = partial(direct.sums_cost, deep=1 if flat else LANES)
     else:
         return False
     moved = REORDER + _moving(geo, geo.channels, geo.window.pixels, flat)
     here = moved * (not blocked) + sum(
-        sums(geo, each) + direct.halo_cost(geo, each) - BLOCKED_BONUS for each in wanted)
-    plain = sum(fastest(geo, each, FLOAT).cost for each in wanted) + moved * blocked
+        sums(geo, each) + direct.halo_cost(geo, each) - BLOCKED_BONUS for each in directions)
+    plain = sum(fastest(geo, each, FLOAT).cost for each in directions) + moved * blocked
     if last and not blocked:
         out = _moving(geo, geo.filters, geo.window.positions, False)
-        return here + moved * ("data" in wanted) + out * min(len(wanted), 2) <= plain
+        return here + moved * ("data" in directions) + out * min(len(directions), 2) <= plain
     return here <= BLOCKED_FACTOR * plain
 
 

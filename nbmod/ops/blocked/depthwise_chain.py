@@ -325,20 +325,20 @@ class BlockedChain(BlockedOp):
 
     def kernels(self, data: Tensor) -> list[Kernels]:
         """Kernels of every convolution, for blocked data, an array or a Spec."""
-        found, spec = list[Kernels](), Spec(data.shape, FLOAT)
+        kernels, spec = list[Kernels](), Spec(data.shape, FLOAT)
         for link in self.links:
-            found.append(link.kernels(spec))
-            spec = Spec(found[-1].y.shape(data.shape[0]), FLOAT)
-        return found
+            kernels.append(link.kernels(spec))
+            spec = Spec(kernels[-1].y.shape(data.shape[0]), FLOAT)
+        return kernels
 
     @property
     def middle(self) -> int:
         """Index of the depthwise convolution."""
         return next(i for i, link in enumerate(self.links) if _can_be_depthwise(link))
 
-    def three(self, found: Sequence[Any]) -> list[Any]:
+    def three(self, values: Sequence[Any]) -> list[Any]:
         """A value for each link as one for each of three, None for a missing one."""
-        three = [*[None] * (1 - self.middle), *found]
+        three = [*[None] * (1 - self.middle), *values]
         return [*three, *[None] * (3 - len(three))]
 
     def scratch(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
@@ -349,14 +349,14 @@ class BlockedChain(BlockedOp):
                 *(Spec((k.y.blocks * LANES,), FLOAT) for k in kernels)]
 
     def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
-        given, (workspace, *padded) = dict(zip(self.list_inputs(), ins, strict=True)), call.scratch
+        inputs, (workspace, *padded) = dict(zip(self.list_inputs(), ins, strict=True)), call.scratch
         kernels, y = self.kernels(ins[0]), outs[0]
-        padding = [partial(pad_channels, given[f"bias{i}"], padded[i])
+        padding = [partial(pad_channels, inputs[f"bias{i}"], padded[i])
                    for i, link in enumerate(self.links) if link.bias]
-        filters = self.three([given[f"weight{i}"] for i in range(len(self.links))])
-        flags = self.three([link.flags for link in self.links])
+        filters = self.three([inputs[f"weight{i}"] for i in range(len(self.links))])
+        flags = [flag or 0 for flag in self.three([link.flags for link in self.links])]
         compute = Bands(*self.three(kernels)).compute(
-            (ins[0], given.get("add", y), y), tuple(workspace if f is None else f for f in filters),
-            tuple(workspace if b is None else b for b in self.three(padded)), workspace,
-            [flag or 0 for flag in flags])
+            (ins[0], inputs.get("add", y), y),
+            tuple(workspace if f is None else f for f in filters),
+            tuple(workspace if b is None else b for b in self.three(padded)), workspace, flags)
         return all_of([*padding, compute, partial(zero_halo, y, kernels[-1].y.halo)])

@@ -261,14 +261,14 @@ class BlockedInt8Layer(_Static):
 
     def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         (start, scale), zero = call.scratch, zero_of(self.target)
-        given = dict(zip(self.list_inputs(), ins, strict=True))
-        ends = ins[-6 if "bias" in given else -4:]
-        compute = self.bytes.prepare(ins[0], given["packed"], start, scale, outs[0])
+        inputs = dict(zip(self.list_inputs(), ins, strict=True))
+        ends = ins[-6 if "bias" in inputs else -4:]
+        compute = self.bytes.prepare(ins[0], inputs["packed"], start, scale, outs[0])
 
         def run() -> None:
-            sums, end = given["start"], self.layer.sums_end(self.dtype, ends)
-            if "bias" in given:
-                sums = sums + self.layer.in_sums(given["bias"], self.dtype, ends)
+            sums, end = inputs["start"], self.layer.sums_end(self.dtype, ends)
+            if "bias" in inputs:
+                sums = sums + self.layer.in_sums(inputs["bias"], self.dtype, ends)
             pad_channels(sums, start)
             set_range(outs, -end, end)
             if self.requantize:

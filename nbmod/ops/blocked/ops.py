@@ -189,14 +189,14 @@ class BlockedConvolution(BlockedOp):
 
     def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         kernels = self.kernels(ins[0], outs[0])
-        given = dict(zip(self.list_inputs(), ins, strict=True))
-        weight, bias = given["weight"], given.get("bias")
+        inputs = dict(zip(self.list_inputs(), ins, strict=True))
+        weight, bias = inputs["weight"], inputs.get("bias")
         filters, padded, workspace = call.scratch
         filters = weight if self.packed else filters
         runs = [] if self.packed else [partial(kernels.pack, weight, filters, workspace)]
         runs += [partial(pad_channels, bias, padded)] if bias is not None else []
         return all_of([*runs, kernels.forward(
-            ins[0], filters, padded if self.bias else None, outs[0], given.get("add"),
+            ins[0], filters, padded if self.bias else None, outs[0], inputs.get("add"),
             RELU * self.relu + clip_flag(self.most), workspace)])
 
     def prepare_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:

@@ -163,9 +163,9 @@ class WinogradWeightGrad:
         to it."""
         count, area = self.jobs
         workers = min(workers, count)
-        kept = workers if self.chunk >= len(self.tiling.tiles) else count
+        sums = workers if self.chunk >= len(self.tiling.tiles) else count
         tiles = self.tiling.elements * sum(self.element_strides)
-        return (workers if self.splits_tiles else 1) * tiles + kept * area
+        return (workers if self.splits_tiles else 1) * tiles + sums * area
 
     @property
     def workspace(self) -> int:
