@@ -108,10 +108,10 @@ def _require_same_compiler(theirs: dict[str, str], path: str) -> None:
     ours = compiler_of(level=chosen())
     differing = [name for name in ours if theirs.get(name) != ours[name]]
     if differing:
-        given = "; ".join(f"{name}: {_difference(str(theirs.get(name)), ours[name])}"
-                          for name in differing)
+        differences = "; ".join(f"{name}: {_difference(str(theirs.get(name)), ours[name])}"
+                                for name in differing)
         raise MXNetError(f"{path}: its kernels were compiled for another environment, so they "
-                         f"would never be used ({given}); export them where these are equal")
+                         f"would never be used ({differences}); export them where these are equal")
 
 
 def _difference(theirs: str, ours: str) -> str:

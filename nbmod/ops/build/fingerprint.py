@@ -129,11 +129,11 @@ class _Describer:
             self._parents.discard(id(value))
 
     def module(self, module: ModuleType, attributes: Iterable[str]) -> str:
-        found = {}
+        values = {}
         if _is_own(module.__name__):
-            found = {name: self.value(getattr(module, name)) for name in attributes
-                     if hasattr(module, name)}
-        return f"module {module.__name__} {sorted(found.items())}"
+            values = {name: self.value(getattr(module, name)) for name in attributes
+                      if hasattr(module, name)}
+        return f"module {module.__name__} {sorted(values.items())}"
 
     def named(self, code: FunctionType | type) -> str:
         """The name of a function or class, which is followed unless it belongs to a library."""

@@ -93,8 +93,8 @@ class OutlineParallelLoops(FunctionPass):
 
 def _parallel_loops(func_ir: ir.FunctionIR) -> list[ParallelLoop]:
     """The outermost parallel loops; those inside of them are run by one thread."""
-    loops = [found for loop in compute_cfg_from_blocks(func_ir.blocks).loops().values()
-             if (found := _parallel_loop(loop, func_ir)) is not None]
+    loops = [parallel_loop for loop in compute_cfg_from_blocks(func_ir.blocks).loops().values()
+             if (parallel_loop := _parallel_loop(loop, func_ir)) is not None]
     return [loop for loop in loops
             if not any(loop.header in other.body for other in loops if other is not loop)]
 
@@ -123,8 +123,8 @@ def _iterated_call(statement: ir.Stmt, func_ir: ir.FunctionIR) -> ir.Expr | None
     value = getattr(statement, "value", None)
     if not isinstance(value, ir.Expr) or value.op != "getiter":
         return None
-    found = guard(get_definition, func_ir, value.value)
-    return found if isinstance(found, ir.Expr) and found.op == "call" else None
+    definition = guard(get_definition, func_ir, value.value)
+    return definition if isinstance(definition, ir.Expr) and definition.op == "call" else None
 
 
 def _inputs(loop: ParallelLoop, func_ir: ir.FunctionIR) -> list[str]:
@@ -162,9 +162,9 @@ def _body(loop: ParallelLoop, func_ir: ir.FunctionIR, inputs: Sequence[str]) -> 
 
     blocks = {label: func_ir.blocks[label] for label in loop.body}
     blocks |= {min(blocks) - 1: begin, loop.exit: end}      # a function begins at its least label
-    found = func_ir.derive(blocks, len(arguments), tuple(arguments), loc=loc)
-    found._definitions = build_definitions(blocks)
-    return found
+    body = func_ir.derive(blocks, len(arguments), tuple(arguments), loc=loc)
+    body._definitions = build_definitions(blocks)
+    return body
 
 
 def _replace(loop: ParallelLoop, blocks: dict[int, ir.Block], callee: Callable,
@@ -266,9 +266,9 @@ class _Threads:
         function.attributes.add("noinline")
         builder = llvm.IRBuilder(function.append_basic_block())
         shared = builder.bitcast(function.args[3], self.shared.as_pointer())
-        code, info, *given = (cgutils.gep_inbounds(builder, shared, 0, number)
-                              for number in range(len(self.shared.elements)))
-        count, threads, *inputs = map(builder.load, given)
+        code, info, *pointers = (cgutils.gep_inbounds(builder, shared, 0, number)
+                                 for number in range(len(self.shared.elements)))
+        count, threads, *inputs = map(builder.load, pointers)
         first = builder.ptrtoint(builder.load(function.args[0]), WORD)
         last = builder.add(first, builder.load(function.args[1]))
         bounds = [builder.udiv(builder.mul(each, count), threads) for each in (first, last)]

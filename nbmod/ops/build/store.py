@@ -179,13 +179,13 @@ def write_kernel(path: pathlib.Path, content: bytes) -> None:
 def _delete_old(folder: pathlib.Path) -> None:
     """Once in a process: delete the least recently used files beyond NBMOD_CACHE_SIZE, those that
     have not been used for MAX_AGE, and what processes that were killed have left."""
-    now, total, found = time.time(), 0, []
+    now, total, files = time.time(), 0, []
     for path in [*folder.glob("*"), *(folder / "claims").glob("*")]:
         with suppress(OSError):
             status = path.stat()
             if stat.S_ISREG(status.st_mode):
-                found.append((status.st_mtime, status.st_size, path))
-    for used, size, path in sorted(found, reverse=True):
+                files.append((status.st_mtime, status.st_size, path))
+    for used, size, path in sorted(files, reverse=True):
         total += size
         limit = MAX_AGE if path.suffix == SUFFIX else DAY
         if total > CONFIG.cache_size or now - used > limit:
@@ -288,24 +288,24 @@ class KernelStore:
     def load_overload(self, types: Sequence[Type], target: CPUContext) -> CompileResult | None:
         """The compiled function, or None; this process is the only one to compile it then."""
         target.refresh()
-        found = self._load(types, target)
-        if found is None:
+        kernel = self._load(types, target)
+        if kernel is None:
             if _before_compiling is not None:
                 _before_compiling()
             self._claims.enter_context(claimed(self._compiled, types, LOCK_TIMEOUT))
-            found = self._load(types, target)
-        return found
+            kernel = self._load(types, target)
+        return kernel
 
     def _load(self, types: Sequence[Type], target: CPUContext) -> CompileResult | None:
         """The kernel that the user has compiled for this very host, or else the installed one."""
-        found = None
+        kernel = None
         if is_enabled():
-            found = _rebuilt(read_kernel(self.path(types, target)), target)
-        if found is None and (installed := self._installed(types, target)) is not None:
-            found = _rebuilt(read_kernel(installed, installed=True), target)
-            if found is not None and _after_loading_shipped is not None:
+            kernel = _rebuilt(read_kernel(self.path(types, target)), target)
+        if kernel is None and (installed := self._installed(types, target)) is not None:
+            kernel = _rebuilt(read_kernel(installed, installed=True), target)
+            if kernel is not None and _after_loading_shipped is not None:
                 _after_loading_shipped()
-        return found
+        return kernel
 
     def save_overload(self, types: Sequence[Type], result: CompileResult) -> None:
         """Store a compiled function, unless it has addresses of this process in it."""
