@@ -160,9 +160,9 @@ class HawkesLL(Op, name="_contrib_hawkesll"):
                         (ins[7], 0), (outs[0], 0), (outs[1], 0)],
                        [(ins[0], 1), (ins[1], 0), (ins[2], 0), (ins[3], 1), (outs[1], 1)],
                        [(ins[4], 1), (ins[5], 1)]))
-        wanted = [(n, k), (k,), (k,), (n, k), (n, t), (n, t), (n,), (n,)]
+        shapes = [(n, k), (k,), (k,), (n, k), (n, t), (n, t), (n,), (n,)]
         return ([unify(shape, rule, f"{name} and what follows from the other inputs,")
-                 for name, shape, rule in zip(self.inputs, ins, wanted, strict=True)],
+                 for name, shape, rule in zip(self.inputs, ins, shapes, strict=True)],
                 [unify(outs[0], (n,)), unify(outs[1], (n, k))])
 
     def infer_type(self, ins: Types, outs: Types) -> tuple[Types, Types]:
@@ -192,18 +192,18 @@ class HawkesLL(Op, name="_contrib_hawkesll"):
         return (lda, alpha, beta), state, lags, events, np.empty((len(lda), 2, lda.shape[1]))
 
     def forward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
-        given = self._double(ins)
-        state = given[1]
+        inputs = self._double(ins)
+        state = inputs[1]
         y, left = np.empty(len(state)), np.empty(state.shape)
-        _forward(*given, np.empty((len(state), 2, 0)), y, left)
+        _forward(*inputs, np.empty((len(state), 2, 0)), y, left)
         _write((y, left), outs)
 
     def backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
         g, gleft = (np.asarray(x, np.float64) for x in ins[:2])
-        given = self._double(ins[2:])
-        rates, state, lags, events, now = given
+        inputs = self._double(ins[2:])
+        rates, state, lags, events, now = inputs
         (batch, kinds), path = state.shape, np.empty((len(state), 2, lags.shape[1]))
-        _forward(*given, path, np.empty(batch), np.empty(state.shape))
+        _forward(*inputs, path, np.empty(batch), np.empty(state.shape))
         grads, glags, guntil = np.empty((batch, 4, kinds)), np.empty(lags.shape), np.empty(batch)
         _backward(g, gleft, rates, events, now, path, grads, glags, guntil)
         _write((grads[:, 0], grads[:, 1].sum(0), grads[:, 2].sum(0), grads[:, 3], glags, 0, 0,
