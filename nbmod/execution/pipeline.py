@@ -385,16 +385,16 @@ def _printer(symbol: Inferred) -> PassObserver:
 
 
 def compile_subgraph(part: SubgraphRun, ctx: Context) -> CompiledSubgraph:
-    """Compile a part of a graph that a node on `ctx` runs: from what is given to what is wanted."""
+    """Compile a part of a graph that a node on `ctx` runs: from its feeds to its fetches."""
     graph = part.body.graph
     require_static(graph)
-    nodes = needed_nodes(part.wanted, {*part.given, *part.shared} - {*part.wanted}, graph.nodes)
+    nodes = needed_nodes(part.fetches, {*part.feeds, *part.shared} - {*part.fetches}, graph.nodes)
     read = {entry for node in nodes for entry in node.inputs}
-    external = {entry: graph.eid(entry) for entry in (*part.given, *part.shared, *part.wanted)
-                if entry in read or entry in part.wanted}
+    external = {entry: graph.eid(entry) for entry in (*part.feeds, *part.shared, *part.fetches)
+                if entry in read or entry in part.fetches}
     specs = part_specs(part)
     placed = PlacedGraph(graph, specs, [ctx] * graph.num_entries, nodes, len(nodes),
-                         {*external.values()}, [graph.eid(entry) for entry in part.wanted],
+                         {*external.values()}, [graph.eid(entry) for entry in part.fetches],
                          {graph.eid(entry) for entry in part.accumulated})
     _require_kernels(placed, nodes)
     compiled = _schedule(placed, ctx)

@@ -300,8 +300,8 @@ class Backward(Op):
         assert node.source is not None
         return node.source.inputs
 
-    def subgraph_parts(self, ins: list[Spec], wanted: list[bool]) -> Sequence[SubgraphRun]:
-        return self.fwd.backward_subgraph_parts(ins, wanted)
+    def subgraph_parts(self, ins: list[Spec], requests: list[bool]) -> Sequence[SubgraphRun]:
+        return self.fwd.backward_subgraph_parts(ins, requests)
 
     def elements(self, ins: Sequence[Spec], outs: Sequence[Spec]) -> Elements | None:
         return self.fwd.backward_elements(ins, outs)

@@ -65,22 +65,22 @@ class Body:
     @property
     def states(self) -> list[int]:
         """Positions of the variables that are auxiliary states of ops in the body."""
-        kept = {id(node) for node in self.forward.states}
-        return [i for i, entry in enumerate(self.variables) if id(entry.node) in kept]
+        states = {id(node) for node in self.forward.states}
+        return [i for i, entry in enumerate(self.variables) if id(entry.node) in states]
 
 
 class SubgraphRun(NamedTuple):
     """The part of a body that a node runs.
 
-    `given` get their values from the node before every run; `shared` are arrays of the node itself,
-    which are used without copies: read, written (if wanted) or added to (if in `accumulated`).
+    `feeds` get their values from the node before every run; `shared` are arrays of the node itself,
+    used without copies: read, written (those in `fetches`) or added to (those in `accumulated`).
     """
 
     body: Body
     specs: Sequence[Spec]
     """Specs of the body's variables."""
-    given: Sequence[Entry]
-    wanted: Sequence[Entry]
+    feeds: Sequence[Entry]
+    fetches: Sequence[Entry]
     shared: Sequence[Entry] = ()
     accumulated: Sequence[Entry] = ()
 
@@ -89,10 +89,10 @@ class Running(Protocol):
     """A part, bound to arrays."""
 
     def array(self, entry: Entry) -> Any:
-        """The array of a given value or of a wanted result; None if nothing reads it."""
+        """The array of a feed or of a fetch; None if nothing reads it."""
 
     def run(self) -> None:
-        """Compute the wanted results from the given values."""
+        """Compute the fetches from the feeds."""
 
 
 class Bind(Protocol):

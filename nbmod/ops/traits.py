@@ -139,10 +139,11 @@ class OpTraits:
         """The op of a node with these graphs; MXNetError if they are none it can compute."""
         raise MXNetError(f"{self.name} takes no graphs, but the node holds {len(graphs)}")
 
-    def subgraph_parts(self, ins: list[Spec], wanted: list[bool]) -> Sequence[SubgraphRun]:
-        """Parts of the op's graphs that forward runs; `wanted` tells which outputs are read."""
+    def subgraph_parts(self, ins: list[Spec], requests: list[bool]) -> Sequence[SubgraphRun]:
+        """Parts of the op's graphs that forward runs; `requests` tells which outputs are read."""
         return ()
 
-    def backward_subgraph_parts(self, ins: list[Spec], wanted: list[bool]) -> Sequence[SubgraphRun]:
+    def backward_subgraph_parts(self, ins: list[Spec], requests: list[bool]
+                                ) -> Sequence[SubgraphRun]:
         """Parts that backward runs: `ins` are the tensors of `list_needs()`."""
         return ()

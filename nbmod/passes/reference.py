@@ -313,13 +313,13 @@ class _EvaluatedPart:
         self.binder, self.shared, part = binder, shared, binder.part
         graph = part.body.graph
         self.specs = part_specs(part)
-        self.nodes = needed_nodes(part.wanted, {*part.given, *part.shared} - {*part.wanted},
+        self.nodes = needed_nodes(part.fetches, {*part.feeds, *part.shared} - {*part.fetches},
                                   graph.nodes)
         self.arrays = {entry: np.zeros(*real(self.specs[graph.eid(entry)]))
-                       for entry in (*part.given, *part.wanted) if entry not in shared}
+                       for entry in (*part.feeds, *part.fetches) if entry not in shared}
 
     def array(self, entry: Entry) -> Value:
-        """The array of a given value or of a wanted result."""
+        """The array of a feed or of a fetch."""
         return self.arrays.get(entry, self.shared.get(entry))
 
     def run(self) -> None:
@@ -332,7 +332,7 @@ class _EvaluatedPart:
             made = self.binder.reference._apply(
                 site, [values[entry] for entry in node.inputs], self.binder.mode)
             values.update((Entry(node, i), array) for i, array in enumerate(made))
-        for entry in part.wanted:
+        for entry in part.fetches:
             target = self.array(entry)
             if target is not None:
                 np.copyto(target, values[entry] + target if entry in part.accumulated

@@ -116,11 +116,11 @@ class WhileLoop(Loop, name="_while_loop"):
         ins, outs = super()._infer(facts, ins, outs, through)
         return self.decided(facts, 0, ins, through), outs
 
-    def subgraph_parts(self, ins, wanted):
+    def subgraph_parts(self, ins, requests):
         cond = self.bodies[0]
         specs = [ins[i] for i in self.cond_input_locs]
         test = SubgraphRun(cond, specs, (), cond.outputs, cond.variables)
-        return [*super().subgraph_parts(ins, wanted), test]
+        return [*super().subgraph_parts(ins, requests), test]
 
     def prepare(self, ins, outs, call):
         device, count_out = device_in(call), self.count(outs)
@@ -182,24 +182,24 @@ class Cond(Control, name="_cond"):
         return (self.cond_input_locs, self.then_input_locs, self.else_input_locs)[index]
 
     def _infer(self, facts, ins, outs, through):
-        ins, found = self.decided(facts, 0, ins, through), {}
+        ins, lookups = self.decided(facts, 0, ins, through), {}
         for _ in range(2):  # facts of the second branch also reach the first
             for index in self.learns:
                 body, free = self.bodies[index], self.free(index)
                 known = {entry: ins[i] for entry, i in free.items()}
-                found[index] = through(body, known)
-                outs = [agree(facts, found[index](entry), out, f"output {k} has {facts.what} {{}} "
+                lookup = through(body, known)
+                outs = [agree(facts, lookup(entry), out, f"output {k} has {facts.what} {{}} "
                               f"in the {self.body_names[index]}, expected {{}}")
                         for k, (entry, out) in enumerate(zip(body.outputs, outs, strict=False))]
                 for entry, out in zip(body.outputs, outs, strict=True):
                     known[entry] = facts.unify(known.get(entry), out)
-                found[index] = through(body, known)
+                lookups[index] = lookup = through(body, known)
                 for entry, i in free.items():
-                    ins[i] = found[index](entry)
-        return ins, [*outs, *self.hidden(facts, found, 1)]
+                    ins[i] = lookup(entry)
+        return ins, [*outs, *self.hidden(facts, lookups, 1)]
 
-    def subgraph_parts(self, ins, wanted):
-        keep, parts = self.kept(wanted), []
+    def subgraph_parts(self, ins, requests):
+        keep, parts = self.kept(requests), []
         for index, body in enumerate(self.bodies):
             saved = [entry for (i, entry), wants in zip(self.saved, keep, strict=True)
                      if wants and i == index]
@@ -230,29 +230,29 @@ class Cond(Control, name="_cond"):
 
         return run
 
-    def backward_subgraph_parts(self, ins, wanted):
-        args, parts = ins[self.num_outputs:][:len(wanted)], []
+    def backward_subgraph_parts(self, ins, requests):
+        args, parts = ins[self.num_outputs:][:len(requests)], []
         for index in self.learns:
-            body, sums = self.bodies[index], list(self._sums(index, wanted))
+            body, sums = self.bodies[index], list(self._sums(index, requests))
             specs = [args[i] for i in self.sources(index)]
             parts.append(SubgraphRun(body, specs, [*body.saved, *map(Entry, body.heads)], sums,
                                      [*body.variables, *sums], sums))
         return parts
 
-    def _sums(self, index: int, wanted: Sequence[bool]) -> dict[Entry, int]:
+    def _sums(self, index: int, requests: Sequence[bool]) -> dict[Entry, int]:
         """The gradients of a branch that are wanted, and the inputs that they are of."""
         sources = self.sources(index)
         return {gradient: sources[i] for i, gradient in self.bodies[index].gradients.items()
-                if wanted[sources[i]]}
+                if requests[sources[i]]}
 
     def prepare_backward(self, ins, outs, call):
         device, taken = device_in(call), self.count(ins)
-        args, wanted = ins[self.num_outputs:][:len(outs)], [out is not None for out in outs]
+        args, requests = ins[self.num_outputs:][:len(outs)], [out is not None for out in outs]
         branches = []
         for index, bind in zip(self.learns, call.subgraphs, strict=True):
             body = bind({
                 **{entry: args[i] for entry, i in self.free(index).items()},
-                **{gradient: outs[i] for gradient, i in self._sums(index, wanted).items()}})
+                **{gradient: outs[i] for gradient, i in self._sums(index, requests).items()}})
             heads = [body.array(Entry(head)) for head in self.bodies[index].heads]
             saved = [body.array(entry) for i, entry in self.saved if i == index]
             branches.append((body, copies(device, ins[:self.num_outputs], heads),

@@ -55,10 +55,10 @@ def _stacked_shape(shape: PartialShape, count: int) -> PartialShape:
     return None if shape is None else (count, *shape)
 
 
-def _whole_shape(row: PartialShape, count: int, given: PartialShape) -> PartialShape:
+def _whole_shape(row: PartialShape, count: int, shape: PartialShape) -> PartialShape:
     """Rows of shape (1,) are those of a vector or of a column."""
-    if row == (1,) and (given is None or len(given) == 1):
-        return None if given is None else (count,)
+    if row == (1,) and (shape is None or len(shape) == 1):
+        return None if shape is None else (count,)
     return _stacked_shape(row, count)
 
 
@@ -153,9 +153,9 @@ class Control(Op):
                 names = [body.variables[i].node.name for i in sorted(written)]
                 raise MXNetError(f"an op of the {name} keeps {names} as its own state; give it a "
                                  "variable from outside of the loop")
-            wanted = self.num_outputs if index in self.learns else 1
-            if body.num_outputs != wanted:
-                raise MXNetError(f"the {name} has {body.num_outputs} outputs, expected {wanted}")
+            expected = self.num_outputs if index in self.learns else 1
+            if body.num_outputs != expected:
+                raise MXNetError(f"the {name} has {body.num_outputs} outputs, expected {expected}")
 
     def free(self, index: int) -> dict[Entry, int]:
         """The free variables of a body, and the inputs they refer to."""
@@ -225,25 +225,25 @@ class Control(Op):
     def _infer(self, facts: Facts, ins: list, outs: list, through: Through) -> tuple[list, list]:
         raise NotImplementedError
 
-    def hidden(self, facts: Facts, found: Mapping[int, Callable[[Entry], Any]], rows: int
+    def hidden(self, facts: Facts, lookups: Mapping[int, Callable[[Entry], Any]], rows: int
                 ) -> list:
         """Facts of the hidden outputs, from those of the entries of bodies."""
         if not self.is_trained:
             return []
         count = [(1,) if facts is SHAPES else np.dtype(np.int64)] if self.counts else []
-        return count + [facts.stack(found[i](entry), rows) for i, entry in self.saved]
+        return count + [facts.stack(lookups[i](entry), rows) for i, entry in self.saved]
 
     def decided(self, facts: Facts, index: int, ins: list, through: Through) -> list:
         """Facts of the inputs, after inference through a condition, which has one element."""
         body = self.bodies[index]
-        found = through(body, {entry: ins[i] for entry, i in self.free(index).items()})
-        shape = found(body.outputs[0])
+        lookup = through(body, {entry: ins[i] for entry, i in self.free(index).items()})
+        shape = lookup(body.outputs[0])
         if facts is SHAPES and is_known(shape) and size_of(shape) != 1:
             raise ShapeMismatch(f"the {self.body_names[index]} has shape {shape}, expected one "
                                 "number")
         ins = list(ins)
         for entry, i in self.free(index).items():
-            ins[i] = found(entry)
+            ins[i] = lookup(entry)
         return ins
 
     def kept(self, tensors: Sequence[Any], index: int | None = None) -> list[Any]:

@@ -165,27 +165,27 @@ class Loop(Control):
         known |= {entry: facts.row(ins[i]) for i, entry in zip(*data, strict=True)}
         known |= {entry: facts.unify(ins[i], out) for i, entry, out
                   in zip(*states, outs[first:self.num_outputs], strict=True)}
-        found = through(body, known)
+        lookup = through(body, known)
         # A state has one shape before and after an iteration.
         for k, (before, after) in enumerate(zip(states[1], body.outputs[first:], strict=True)):
             known[before] = known[after] = agree(
-                facts, found(before), found(after), f"state {k} ({before.node.name}) has "
+                facts, lookup(before), lookup(after), f"state {k} ({before.node.name}) has "
                 f"{facts.what} {{}} before the first iteration and {{}} after it")
         # A stacked output has rows of the shape of the body's output.
         for k, (entry, fact) in enumerate(zip(body.outputs[:first], outs, strict=False)):
-            known[entry] = agree(facts, facts.unify(known.get(entry), found(entry)),
+            known[entry] = agree(facts, facts.unify(known.get(entry), lookup(entry)),
                                  facts.row(fact), f"output {k} has {facts.what} {{}} in an "
                                  "iteration, expected {}")
         # Infer again with all of these, and propagate the results to inputs and outputs.
-        found = through(body, known)
+        lookup = through(body, known)
         ins = list(ins)
         for i, entry in (*((i, entry) for entry, i in free.items()), *zip(*states, strict=True)):
-            ins[i] = found(entry)
+            ins[i] = lookup(entry)
         for i, entry in zip(*data, strict=True):
-            ins[i] = facts.whole(found(entry), rows, ins[i])
-        stacked = [facts.stack(found(entry), rows) for entry in body.outputs[:first]]
-        following = [found(entry) for entry in body.outputs[first:]]
-        return ins, [*stacked, *following, *self.hidden(facts, {self._repeated: found}, rows)]
+            ins[i] = facts.whole(lookup(entry), rows, ins[i])
+        stacked = [facts.stack(lookup(entry), rows) for entry in body.outputs[:first]]
+        following = [lookup(entry) for entry in body.outputs[first:]]
+        return ins, [*stacked, *following, *self.hidden(facts, {self._repeated: lookup}, rows)]
 
     # -- forward ----------------------------------------------------------------------------
 
@@ -195,12 +195,12 @@ class Loop(Control):
         return [Spec(row_shape(ins[i].shape), ins[i].dtype) if position in data else ins[i]
                 for position, i in enumerate(self.sources(self._repeated))]
 
-    def subgraph_parts(self, ins: list[Spec], wanted: list[bool]) -> list[SubgraphRun]:
+    def subgraph_parts(self, ins: list[Spec], requests: list[bool]) -> list[SubgraphRun]:
         body, free = self.body, self.free(self._repeated)
-        given = [entry for entry in body.variables if entry not in free]
-        keep = self.kept(wanted)
+        feeds = [entry for entry in body.variables if entry not in free]
+        keep = self.kept(requests)
         saved = [entry for (_, entry), wants in zip(self.saved, keep, strict=True) if wants]
-        return [SubgraphRun(body, self._specs(ins), given, [*body.outputs, *saved], list(free))]
+        return [SubgraphRun(body, self._specs(ins), feeds, [*body.outputs, *saved], list(free))]
 
     def bound(self, ins: Sequence[Any], outs: Sequence[Any], call: Call
                ) -> tuple[Running, Iterations]:
@@ -228,26 +228,26 @@ class Loop(Control):
 
     # -- backward ---------------------------------------------------------------------------
 
-    def _gradients(self, wanted: Sequence[bool]) -> tuple[list[Entry], dict[Entry, int]]:
+    def _gradients(self, requests: Sequence[bool]) -> tuple[list[Entry], dict[Entry, int]]:
         """Gradients that are computed row by row, and those that are accumulated over iterations,
         with their input."""
         body, free = self.body, self.free(self._repeated)
         rows, sums = [], {}
         for position, gradient in body.gradients.items():
             entry, source = body.variables[position], self.sources(self._repeated)[position]
-            if entry not in free and (wanted[source] or position in self.states(self._repeated)):
+            if entry not in free and (requests[source] or position in self.states(self._repeated)):
                 rows.append(gradient)
-            elif entry in free and wanted[source]:
+            elif entry in free and requests[source]:
                 sums[gradient] = source
         return rows, sums
 
-    def backward_subgraph_parts(self, ins: list[Spec], wanted: list[bool]) -> list[SubgraphRun]:
+    def backward_subgraph_parts(self, ins: list[Spec], requests: list[bool]) -> list[SubgraphRun]:
         body, free = self.body, self.free(self._repeated)
-        rows, sums = self._gradients(wanted)
-        given = [entry for entry in body.variables if entry not in free]
-        given += [entry for entry in body.saved if not entry.node.is_variable]
-        return [SubgraphRun(body, self._specs(ins[self.num_outputs:][:len(wanted)]),
-                            [*given, *map(Entry, body.heads)], [*rows, *sums], [*free, *sums],
+        rows, sums = self._gradients(requests)
+        feeds = [entry for entry in body.variables if entry not in free]
+        feeds += [entry for entry in body.saved if not entry.node.is_variable]
+        return [SubgraphRun(body, self._specs(ins[self.num_outputs:][:len(requests)]),
+                            [*feeds, *map(Entry, body.heads)], [*rows, *sums], [*free, *sums],
                             list(sums))]
 
     def bound_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Iterations:
