@@ -83,12 +83,12 @@ class Custom(Op, name="Custom"):
 
     @classmethod
     def from_attrs(cls, attrs, where=""):
-        given = {key: to_text(value) for key, value in attrs.items()}
-        op_type = given.pop("op_type", "")
+        parameters = {key: to_text(value) for key, value in attrs.items()}
+        op_type = parameters.pop("op_type", "")
         if not op_type:
             raise MXNetError(f"{where or 'Custom'}: required parameter op_type is not given, "
                              "expected the name of a registered operator")
-        return cls(op_type, given)
+        return cls(op_type, parameters)
 
     def to_attrs(self):
         return {"op_type": self.op_type, **self._parameters}
@@ -110,12 +110,12 @@ class Custom(Op, name="Custom"):
                 f"no custom operator is registered as {self.op_type!r}; import the module whose "
                 f"class is decorated with @mx.operator.register({self.op_type!r})"
                 f"{did_you_mean(self.op_type, FACTORIES)}")
-        found = FACTORIES[self.op_type](self._parameters)
-        names = found.arguments + found.states
+        definition = FACTORIES[self.op_type](self._parameters)
+        names = definition.arguments + definition.states
         if self._connected and len(names) != self._connected[0]:
             raise MXNetError(f"custom operator {self.op_type!r} is registered with {len(names)} "
                              f"inputs {list(names)}, but its node has {self._connected[0]}")
-        return found
+        return definition
 
     def _placeholder(self) -> tuple[int, int] | None:
         """The numbers of inputs and outputs of an operator from a file that is not registered."""

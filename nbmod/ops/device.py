@@ -170,18 +170,18 @@ class Cpu(Device):
     def choose(self, op: Op, ins: Sequence[Spec], outs: Sequence[Spec]) -> Choice:
         for spec in outs:   # planning takes longer, the larger these are
             self.require_memory(spec)
-        found = dispatch.choose(op, UNCOMPILED if lacks_compiler() else PREPARED, ins, outs)
-        for spec in found.workspace:
+        choice = dispatch.choose(op, UNCOMPILED if lacks_compiler() else PREPARED, ins, outs)
+        for spec in choice.workspace:
             self.require_memory(spec)
-        return found
+        return choice
 
     def workspace(self, op: Op, ins: Sequence[Spec], outs: Sequence[Spec]) -> list[Spec]:
         for spec in outs:   # as in `choose`
             self.require_memory(spec)
-        found = dispatch.workspace(op, UNCOMPILED if lacks_compiler() else PREPARED, ins, outs)
-        for spec in found:
+        specs = dispatch.workspace(op, UNCOMPILED if lacks_compiler() else PREPARED, ins, outs)
+        for spec in specs:
             self.require_memory(spec)
-        return found
+        return specs
 
     def empty(self, shape: Sequence[int], dtype: DTypeLike) -> np.ndarray:
         return _allocate(np.empty, shape, dtype)

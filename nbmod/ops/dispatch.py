@@ -118,13 +118,13 @@ class Choice:
     @property
     def rejected(self) -> list[Candidate]:
         """The other candidates, then the implementations under keys that come later."""
-        found = [each for each in self.candidates if each is not self.chosen]
+        others = [each for each in self.candidates if each is not self.chosen]
         if self.chosen is not None:
             key = self.chosen.row.key
             after = Estimate(why_not=f"{key} precedes it")
-            found += [Candidate(row, after) for later in self.keys[self.keys.index(key) + 1:]
-                      for row in _rows_of(self.op, later)]
-        return found
+            others += [Candidate(row, after) for later in self.keys[self.keys.index(key) + 1:]
+                       for row in _rows_of(self.op, later)]
+        return others
 
     @property
     def cost(self) -> float:
@@ -193,8 +193,8 @@ def _of_methods(kind: type[Op], key: str, is_gradient: bool) -> Implementation |
             ins, outs, call)
 
     def workspace(op: AnyOp, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
-        found: list[Spec] = getattr(op, scratch)(ins, outs)
-        return found
+        specs: list[Spec] = getattr(op, scratch)(ins, outs)
+        return specs
 
     owner = next(base for base in kind.__mro__ if method in vars(base))
     return Implementation(key, f"{owner.__module__}.{owner.__qualname__}.{method}", prepare,
@@ -287,8 +287,8 @@ def _declared(kind: type[Op], key: str, is_gradient: bool) -> Sequence[Implement
     for base in kind.__mro__:
         if issubclass(base, Op):
             _load(base, key)
-            if found := _ROWS.get((base, key, is_gradient)):
-                return [*found.values()]
+            if rows := _ROWS.get((base, key, is_gradient)):
+                return [*rows.values()]
             if _EXECUTION[is_gradient] & vars(base).keys():
                 break   # it overrides the execution of the remaining bases
     return []
@@ -307,9 +307,9 @@ def choose(op: Op, keys: Sequence[str], ins: Specs = (), outs: Specs = ()) -> Ch
     """
     forward, chosen, candidates = _forward(op), None, list[Candidate]()
     for key in keys:
-        found = [Candidate(row, row.estimate(forward, ins, outs)) for row in _rows_of(op, key)]
-        candidates += found
-        applying = [each for each in found if not each.estimate.why_not]
+        group = [Candidate(row, row.estimate(forward, ins, outs)) for row in _rows_of(op, key)]
+        candidates += group
+        applying = [each for each in group if not each.estimate.why_not]
         if applying:
             chosen = min(applying, key=_cost)
             break
@@ -340,8 +340,8 @@ def workspace(op: Op, keys: Sequence[str], ins: Specs, outs: Specs) -> list[Spec
 def _only(op: Op, keys: Sequence[str]) -> Implementation | None:
     """The implementation that needs no choice, as in eager calls: one that always applies, alone
     under the first key that has any."""
-    found = next(filter(None, (_rows_of(op, key) for key in keys)), ())
-    return found[0] if len(found) == 1 and found[0].estimate is unknown else None
+    rows = next(filter(None, (_rows_of(op, key) for key in keys)), ())
+    return rows[0] if len(rows) == 1 and rows[0].estimate is unknown else None
 
 
 def prepare(op: Op, keys: Sequence[str], ins: Sequence[DeviceArray], outs: Sequence[DeviceArray],

@@ -235,11 +235,11 @@ class Kernel:
             return error
         code = self.function.__code__
         names = code.co_varnames[:code.co_argcount]
-        given = ", ".join(f"{name}: {getattr(arg, 'dtype', type(arg).__name__)}" for name, arg
+        types = ", ".join(f"{name}: {getattr(arg, 'dtype', type(arg).__name__)}" for name, arg
                           in zip(names, args, strict=False))
         return MXNetError(f"kernel {self.__name__} ({code.co_filename}, line "
                           f"{code.co_firstlineno}) takes {len(names)} arguments and cannot be "
-                          f"compiled for {len(args)}: {given}. {error}")
+                          f"compiled for {len(args)}: {types}. {error}")
 
 
 class _Alone(Kernel):
@@ -414,8 +414,8 @@ def _looks_unusable() -> bool:
 
 def compiler_trouble() -> str:
     """Why numba cannot be imported; '' if it can."""
-    found = _compiler()
-    return f"{type(found).__name__}: {found}" if isinstance(found, Exception) else ""
+    outcome = _compiler()
+    return f"{type(outcome).__name__}: {outcome}" if isinstance(outcome, Exception) else ""
 
 
 def require_compiler(purpose: str) -> None:

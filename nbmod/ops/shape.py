@@ -96,18 +96,18 @@ def infer_with_lengths(infer: Callable[[int, Shapes], Shapes], shapes: Sequence[
     is a ShapeMismatch, `where` being the place of the result at a position.
     """
 
-    def found(prime: int) -> Shapes:
-        given = [shape and tuple([max(size, 0) if size else prime for size in shape])
+    def infer_by(prime: int) -> Shapes:
+        sizes = [shape and tuple([max(size, 0) if size else prime for size in shape])
                  for shape in shapes]
         try:
-            results = infer(prime, given)
+            results = infer(prime, sizes)
         except MXNetError as error:
             text = re.sub(r"\d{10,}", lambda size: str(int(size[0]) % prime), str(error))
             raise type(error)(text) from error.__cause__
         return [shape and tuple([size % prime if size else -1 for size in shape])
                 for shape in results]
 
-    first, second = map(found, _PRIMES)
+    first, second = map(infer_by, _PRIMES)
     for position, (one, other) in enumerate(zip(first, second, strict=True)):
         if one != other:
             raise ShapeMismatch(f"{where(position)}: no shape follows from inputs of these shapes, "

@@ -75,8 +75,8 @@ def op_doc(op: type[Op], flavour: Flavour) -> str:
     hints = field_types(op)
     for field in fields_of(op):
         default = default_of(field)
-        given = "required" if default is _Null else f"default {default!r}"
-        lines.append(f"{field.name} : {type_text(hints[field.name])}, {given}")
+        requirement = "required" if default is _Null else f"default {default!r}"
+        lines.append(f"{field.name} : {type_text(hints[field.name])}, {requirement}")
         if (told := known(op, field.name)) and f"`{field.name}`" not in lines[0]:
             lines.append(f"    {told}")
     if flavour == "symbol":
@@ -108,14 +108,14 @@ def split_arguments(op: type[Op], args: Sequence[Any], kwargs: Mapping[str, Any]
     `tensor` is the class of tensors (Symbol or NDArray): a keyword argument of that class is an
     input whatever its name.  A wrong class, a surplus or a repeated argument is an MXNetError.
     """
-    given = dict(kwargs)
+    arguments = dict(kwargs)
     positional: list[Any] = []
     if op.variadic:
         positional = [_checked(op, f"argument {i}", value, tensor) for i, value in enumerate(args)]
     else:
-        _bind_positions(op, args, given, flavour)
+        _bind_positions(op, args, arguments, flavour)
     named, params, tail = {}, {}, {}
-    for key, value in given.items():
+    for key, value in arguments.items():
         if value is _Null:
             continue
         if isinstance(value, tensor) and key not in _TAIL[flavour]:
@@ -130,18 +130,18 @@ def split_arguments(op: type[Op], args: Sequence[Any], kwargs: Mapping[str, Any]
     return Arguments(positional, named, params, tail)
 
 
-def _bind_positions(op: type[Op], args: Sequence[Any], given: dict[str, Any],
+def _bind_positions(op: type[Op], args: Sequence[Any], arguments: dict[str, Any],
                     flavour: Flavour) -> None:
-    """Add positional arguments to `given` under their names."""
+    """Add positional arguments to `arguments` under their names."""
     fields = [field.name for field in fields_of(op)]
     order = [*op.inputs, *fields, *_TAIL[flavour]]
     if len(args) > len(order):
         raise MXNetError(f"{op.name} takes at most {len(order)} positional arguments "
                          f"({', '.join(order)}), {len(args)} were given")
     for name, value in zip(order, args, strict=False):
-        if name in given:
+        if name in arguments:
             raise MXNetError(f"{op.name}: argument {name!r} is given by position and by name")
-        given[name] = value
+        arguments[name] = value
 
 
 def _checked(op: type[Op], what: str, value: Any, tensor: type) -> Any:
