@@ -78,14 +78,14 @@ def area(box, center, pixel):
 
 
 @inlined
-def overlaps_any(box, own, group, kept, count, threshold, pixel, grouped):
-    """Whether `box`, of area `own`, overlaps one of the first `count` columns of `kept`.
+def overlaps_any(box, own, group, survivors, count, threshold, pixel, grouped):
+    """Whether `box`, of area `own`, overlaps one of the first `count` columns of `survivors`.
 
     If `grouped`, only boxes of the same group count.  In chunks of 64, which are vectorised.  No
     overlap is above the threshold if it is NaN, as that of boxes without area.
     """
-    left, top, right, bottom = kept[LEFT], kept[TOP], kept[RIGHT], kept[BOTTOM]
-    areas, groups = kept[AREA], kept[GROUP]
+    left, top, right, bottom = survivors[LEFT], survivors[TOP], survivors[RIGHT], survivors[BOTTOM]
+    areas, groups = survivors[AREA], survivors[GROUP]
     for start in range(0, count, 64):
         hits = 0
         for j in range(start, min(start + 64, count)):
@@ -106,7 +106,7 @@ def keep(box, own, group, rows, count):
 
 
 @inlined
-def _keep(data, score, order, threshold, columns, center, kept, where):
+def _keep(data, score, order, threshold, columns, center, survivors, where):
     """Greedy NMS of one image: rows kept, in order, then -1; columns: start, class (-1: none)."""
     start, index = columns
     count, pixel = 0, data.dtype.type(0)
@@ -116,8 +116,8 @@ def _keep(data, score, order, threshold, columns, center, kept, where):
             break
         row, group = data[i, start:start + 4], data[i, max(index, 0)]
         box, own = as_corners(row, center), area(row, center, pixel)
-        if not overlaps_any(box, own, group, kept, count, threshold, pixel, index >= 0):
-            keep(box, own, group, kept, count)
+        if not overlaps_any(box, own, group, survivors, count, threshold, pixel, index >= 0):
+            keep(box, own, group, survivors, count)
             where[count] = i
             count += 1
     for k in range(count, where.size):
@@ -125,10 +125,10 @@ def _keep(data, score, order, threshold, columns, center, kept, where):
 
 
 @kernel(parallel=True)
-def _suppress(data, score, order, threshold, columns, center, kept, where):
+def _suppress(data, score, order, threshold, columns, center, survivors, where):
     """where (B, N) of data (B, N, K) with scores (B, N), NaN for excluded rows; order (B, k)."""
     for image in prange(data.shape[0]):
-        _keep(data[image], score[image], order[image], threshold, columns, center, kept[image],
+        _keep(data[image], score[image], order[image], threshold, columns, center, survivors[image],
               where[image])
 
 
@@ -175,10 +175,10 @@ def _encode(samples, matches, anchors, refs, means, stds, targets, masks):
                 continue
             a, r = anchors[image, i], refs[image, int(match)]
             for axis in range(2):
-                size, wanted = a[axis + 2] - a[axis], r[axis + 2] - r[axis]
-                shift = (r[axis] + wanted * half - a[axis] - size * half) / size
+                size, ref_size = a[axis + 2] - a[axis], r[axis + 2] - r[axis]
+                shift = (r[axis] + ref_size * half - a[axis] - size * half) / size
                 target[axis] = (shift - means[axis]) / stds[axis]
-                target[axis + 2] = (np.log(wanted / size) - means[axis + 2]) / stds[axis + 2]
+                target[axis + 2] = (np.log(ref_size / size) - means[axis + 2]) / stds[axis + 2]
             mask[:] = 1
 
 
@@ -306,7 +306,7 @@ class BoxNMS(FloatOp, name="_contrib_box_nms", aliases=("_contrib_box_non_maximu
     def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         groups, boxes, _ = self._counts(ins[0].shape)
         data, y = (array.reshape(groups, boxes, -1) for array in (ins[0], outs[0]))
-        score, order, kept, spare, *work = call.scratch
+        score, order, survivors, spare, *work = call.scratch
         where = (spare if outs[1] is None else outs[1]).reshape(groups, boxes)
         rank = ranking(score[:, :, None], order[:, :, None], True, work)
         threshold = data.dtype.type(as_float32(self.overlap_thresh))
@@ -324,7 +324,7 @@ class BoxNMS(FloatOp, name="_contrib_box_nms", aliases=("_contrib_box_non_maximu
                 valid &= data[:, :, self.id_index] != self.background_id
             score[~valid] = np.nan
             rank()
-            _suppress(data, score, order, threshold, columns, before, kept, where)
+            _suppress(data, score, order, threshold, columns, before, survivors, where)
             _take_boxes(data, where, self.coord_start, before, after, y)
 
         return run
@@ -387,12 +387,12 @@ class BoxEncode(FloatOp, name="_contrib_box_encode"):
             if shape is not None and len(shape) != rank:
                 raise ShapeMismatch(f"{name} has shape {shape}, expected {rank} dimension(s)")
         samples, matches, anchors, refs = ins[:4]
-        found = unify_all([anchors, *outs, *((*s, 4) for s in (samples, matches) if s is not None)],
+        boxes = unify_all([anchors, *outs, *((*s, 4) for s in (samples, matches) if s is not None)],
                           "anchors, and samples and matches of 4 columns,")
-        batch = found[0] if found else 0
+        batch = boxes[0] if boxes else 0
         refs = unify(refs, (batch, 0, 4), "refs and batch of anchors")
-        rows = found[:2] if found else None
-        return [rows, rows, found, refs, (4,), (4,)], [found, found]
+        rows = boxes[:2] if boxes else None
+        return [rows, rows, boxes, refs, (4,), (4,)], [boxes, boxes]
 
     def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         targets, masks = (call.scratch[i] if out is None else out for i, out in enumerate(outs))
@@ -456,9 +456,9 @@ class BipartiteMatching(FloatOp, name="_contrib_bipartite_matching"):
             return ins, outs
         if len(data) < 2:
             raise ShapeMismatch(f"data has shape {data}, expected at least 2 dimensions")
-        found = ((*data[:-2], data[-2]), (*data[:-2], data[-1]))
+        shapes = ((*data[:-2], data[-2]), (*data[:-2], data[-1]))
         return ins, [unify(shape, out, "computed and wanted output")
-                     for shape, out in zip(found, outs, strict=True)]
+                     for shape, out in zip(shapes, outs, strict=True)]
 
     def infer_type(self, ins: Types, outs: Types) -> tuple[Types, Types]:
         super().infer_type(ins, [])

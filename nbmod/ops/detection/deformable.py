@@ -291,7 +291,7 @@ class DeformableIm2col:
 
         ins: gy, image, points, w; outs: of image, offset, mask, whether weight.
         """
-        (gy, image, points, w), (gimage, goffset, gmask, wanted) = ins, outs
+        (gy, image, points, w), (gimage, goffset, gmask, needs_gw) = ins, outs
         cols, corner, weight, work, gw = scratch[:5]
         layout = (self.geo.group_channels, self.geo.depth * self.chunk, self.width, self.chunk)
         rows, tables = cols.reshape(self.geo.groups, self.geo.depth, self.chunk), (corner, weight)
@@ -306,7 +306,7 @@ class DeformableIm2col:
                               gmask)
             if gimage is not None:
                 yield partial(_scatter_columns, points, part, tables, cols, layout, gimage)
-            if wanted:
+            if needs_gw:
                 yield partial(_sample_columns, image, points, part, tables, cols, layout)
                 for g, source, target in zip(heads, here, gw, strict=True):
                     yield prepare_gemm(source, g.T, target, work, add=True)
@@ -341,12 +341,12 @@ class DeformableOp(FilterOp):
                                 f"{channels} channels of data {data}")
         size = sliding_size(image, span_of(kernel, dilate), stride, pad)
         out = unify((batch, self.num_filter, *size), outs[0], "computed and wanted output")
-        wanted = {"data": data, "offset": (batch, 2 * deformed * taps, *size),
-                  "mask": (batch, deformed * taps, *size),
-                  "weight": (self.num_filter, channels // self.num_group, *kernel),
-                  "bias": (self.num_filter,)}
-        return [expect(name, given, wanted[name], data)
-                for name, given in zip(self.list_inputs(), ins, strict=True)], [out]
+        expected = {"data": data, "offset": (batch, 2 * deformed * taps, *size),
+                    "mask": (batch, deformed * taps, *size),
+                    "weight": (self.num_filter, channels // self.num_group, *kernel),
+                    "bias": (self.num_filter,)}
+        return [expect(name, shape, expected[name], data)
+                for name, shape in zip(self.list_inputs(), ins, strict=True)], [out]
 
     def im2col(self, data: Tensor) -> DeformableIm2col:
         """For data (N, C, H, W), an array or a Spec."""
@@ -381,11 +381,11 @@ class DeformableOp(FilterOp):
                            if array is not None]
         for n, image in enumerate(flat(x)):
             points = im2col.points(offset[n], None if mask is None else mask[n])
-            given = [none.reshape(*like.shape[:-1], 0) if g is None else g[n].reshape(like.shape)
-                     for g, like in zip((goffset, gmask), points[:2], strict=True)]
+            gpoints = [none.reshape(*like.shape[:-1], 0) if g is None else g[n].reshape(like.shape)
+                       for g, like in zip((goffset, gmask), points[:2], strict=True)]
             runs += im2col.backward(
                 (flat(gy)[n], image, points, w.reshape(len(w), -1)),
-                (None if gx is None else flat(gx)[n], *given, gw is not None), call.scratch)
+                (None if gx is None else flat(gx)[n], *gpoints, gw is not None), call.scratch)
         if gw is not None:
             runs.append(partial(np.copyto, im2col.split(gw), call.scratch[4].transpose(0, 2, 1)))
         if gbias is not None:
@@ -447,5 +447,5 @@ class ModulatedDeformableConvolution(DeformableOp,
 
 def named(names: Sequence[str], tensors: Sequence[Any]) -> tuple[Any, ...]:
     """data, offset, mask, weight and bias; None for missing ones."""
-    found = dict(zip(names, tensors, strict=True))
-    return tuple(found.get(name) for name in ("data", "offset", "mask", "weight", "bias"))
+    by_name = dict(zip(names, tensors, strict=True))
+    return tuple(by_name.get(name) for name in ("data", "offset", "mask", "weight", "bias"))

@@ -127,10 +127,10 @@ def _match_anchors(anchors, label, scores, limits, match, chance, positive, near
 def _write_offsets(box, anchor, variances, target):
     half = target.dtype.type(0.5)
     for axis in range(2):
-        size, wanted = anchor[axis + 2] - anchor[axis], box[axis + 2] - box[axis]
+        size, box_size = anchor[axis + 2] - anchor[axis], box[axis + 2] - box[axis]
         shift = (box[axis] + box[axis + 2]) * half - (anchor[axis] + anchor[axis + 2]) * half
         target[axis] = shift / size / variances[axis]
-        target[axis + 2] = np.log(wanted / size) / variances[axis + 2]
+        target[axis + 2] = np.log(box_size / size) / variances[axis + 2]
 
 
 @kernel(parallel=True)
@@ -194,7 +194,7 @@ def _detect(chances, offsets, anchors, threshold, variances, clip, rows, score):
 
 
 @inlined
-def _suppress_rows(rows, score, order, threshold, grouped, kept, out):
+def _suppress_rows(rows, score, order, threshold, grouped, survivors, out):
     """out = rows in order; those beyond it, and those suppressed by a better one, get class -1."""
     count, pixel = 0, rows.dtype.type(0)
     for k in range(rows.shape[0]):
@@ -205,18 +205,18 @@ def _suppress_rows(rows, score, order, threshold, grouped, kept, out):
         out[k] = rows[order[k]]
         box, group = _corners(out[k], 2), out[k, 0]
         own = area(box, False, pixel)
-        if overlaps_any(box, own, group, kept, count, threshold, pixel, grouped):
+        if overlaps_any(box, own, group, survivors, count, threshold, pixel, grouped):
             out[k, 0] = -1
             continue
-        keep(box, own, group, kept, count)
+        keep(box, own, group, survivors, count)
         count += 1
 
 
 @kernel(parallel=True)
-def _suppress_all(rows, score, order, threshold, grouped, kept, out):
+def _suppress_all(rows, score, order, threshold, grouped, survivors, out):
     for image in prange(rows.shape[0]):
-        _suppress_rows(rows[image], score[image], order[image], threshold, grouped, kept[image],
-                       out[image])
+        _suppress_rows(rows[image], score[image], order[image], threshold, grouped,
+                       survivors[image], out[image])
 
 
 # ---------------------------------------------------------------------------------------------- ops
@@ -284,10 +284,10 @@ class MultiBoxPrior(FloatOp, name="_contrib_MultiBoxPrior"):
         steps, across, down = self.extents(height, width)
         y, x = ((np.arange(count, dtype=np.float32) + np.float32(offset)) * step
                 for count, offset, step in zip((height, width), self.offsets, steps, strict=True))
-        found = np.stack(np.broadcast_arrays(
+        anchors = np.stack(np.broadcast_arrays(
             x[:, None] - across, y[:, None, None] - down,
             x[:, None] + across, y[:, None, None] + down), axis=-1).reshape(1, -1, 4)
-        return np.clip(found, 0, 1) if self.clip else found
+        return np.clip(anchors, 0, 1) if self.clip else anchors
 
 
 def _check_variances(values: Floats) -> None:
@@ -336,9 +336,8 @@ class MultiBoxTarget(FloatOp, name="_contrib_MultiBoxTarget"):
         anchor = unify(anchor, (1, count[0], 4), "anchor and (1, A, 4) of cls_pred")
         wide = unify_all([outs[0], outs[1], (batch[0], 4 * count[0])], "outputs")
         flat = unify(outs[2], (batch[0], count[0]), "outputs")
-        given = [shape is not None for shape in ins]
-        found = [anchor, (batch[0], *label[1:]), (batch[0], scores[1], count[0])]
-        return [shape if known else old for shape, known, old in zip(found, given, ins, strict=True)
+        shapes = [anchor, (batch[0], *label[1:]), (batch[0], scores[1], count[0])]
+        return [None if old is None else shape for shape, old in zip(shapes, ins, strict=True)
                 ], [wide, wide, flat]
 
     def scratch(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
@@ -351,9 +350,9 @@ class MultiBoxTarget(FloatOp, name="_contrib_MultiBoxTarget"):
 
     def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         anchors, label, scores = ins[0][0], ins[1], ins[2]
-        found = [spare if out is None else out for out, spare in zip(outs, call.scratch,
-                                                                     strict=False)]
-        location, mask = (array.reshape(len(label), -1, 4) for array in found[:2])
+        targets = [spare if out is None else out for out, spare in zip(outs, call.scratch,
+                                                                       strict=False)]
+        location, mask = (array.reshape(len(label), -1, 4) for array in targets[:2])
         match, chance, positive, nearest, overlap, order, *work = call.scratch[3:]
         kind = anchors.dtype
         mines = self.negative_mining_ratio > 0
@@ -370,7 +369,7 @@ class MultiBoxTarget(FloatOp, name="_contrib_MultiBoxTarget"):
             if mines:
                 rank()
             _write_targets(anchors, label, match, positive, order, chance, mining, variances,
-                           location, mask, found[2])
+                           location, mask, targets[2])
 
         return run
 
@@ -431,7 +430,7 @@ class MultiBoxDetection(FloatOp, name="_contrib_MultiBoxDetection"):
     def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         chances, anchors, out = ins[0], ins[2][0], outs[0]
         offsets, kind = ins[1].reshape(len(chances), -1, 4), outs[0].dtype
-        rows, score, order, kept, *work = call.scratch
+        rows, score, order, survivors, *work = call.scratch
         rank = ranking(score[:, :, None], order[:, :, None], True, work)
         threshold = kind.type(as_float32(self.threshold))
         variances = np.array(self.variances, np.float32).astype(kind)
@@ -443,6 +442,6 @@ class MultiBoxDetection(FloatOp, name="_contrib_MultiBoxDetection"):
                     rows if suppresses else out, score)
             if suppresses:
                 rank()
-                _suppress_all(rows, score, order, limit, not self.force_suppress, kept, out)
+                _suppress_all(rows, score, order, limit, not self.force_suppress, survivors, out)
 
         return run

@@ -80,7 +80,7 @@ def _propose(prob, offsets, info, anchors, params, boxes, score):
 
 
 @inlined
-def _select(boxes, score, order, threshold, kept, where, image, rois, out):
+def _select(boxes, score, order, threshold, survivors, where, image, rois, out):
     """rois (post, 5) and out (post, 1): the best boxes after suppression, repeated to fill up."""
     count, one = 0, boxes.dtype.type(1)
     for k in range(order.size):
@@ -89,8 +89,8 @@ def _select(boxes, score, order, threshold, kept, where, image, rois, out):
         left, top, right, bottom = boxes[order[k]]
         box = left, top, right, bottom
         own = area(box, False, one)
-        if not overlaps_any(box, own, one, kept, count, threshold, one, False):
-            keep(box, own, one, kept, count)
+        if not overlaps_any(box, own, one, survivors, count, threshold, one, False):
+            keep(box, own, one, survivors, count)
             where[count] = order[k]
             count += 1
     for k in range(rois.shape[0]):
@@ -101,9 +101,9 @@ def _select(boxes, score, order, threshold, kept, where, image, rois, out):
 
 
 @kernel(parallel=True)
-def _select_all(boxes, score, order, threshold, kept, where, rois, out):
+def _select_all(boxes, score, order, threshold, survivors, where, rois, out):
     for image in prange(boxes.shape[0]):
-        _select(boxes[image], score[image], order[image], threshold, kept[image], where[image],
+        _select(boxes[image], score[image], order[image], threshold, survivors[image], where[image],
                 image, rois[image], out[image])
 
 
@@ -150,11 +150,11 @@ class RegionProposals(FloatOp):
             raise ShapeMismatch(f"cls_prob has shape {prob}, expected (N, 2 A, H, W) with A = "
                                 f"{count} anchors, one per scale and ratio")
         batch = prob[0]
-        wanted = [prob, (batch, 4 * count, *prob[2:]), (batch, 3), (batch, 2)]
-        found = [unify(shape, expected, f"{name} and {expected}") for shape, expected, name
-                 in zip(ins, wanted, self.inputs, strict=False)]
-        return found, [unify((*self._rows(batch), columns), out, "computed and wanted output")
-                       for columns, out in zip((self.columns, 1), outs, strict=True)]
+        rules = [prob, (batch, 4 * count, *prob[2:]), (batch, 3), (batch, 2)]
+        shapes = [unify(shape, expected, f"{name} and {expected}") for shape, expected, name
+                  in zip(ins, rules, self.inputs, strict=False)]
+        return shapes, [unify((*self._rows(batch), columns), out, "computed and wanted output")
+                        for columns, out in zip((self.columns, 1), outs, strict=True)]
 
     def _rows(self, batch: int) -> tuple[int, ...]:
         """The axes of the outputs before the columns."""
@@ -163,14 +163,14 @@ class RegionProposals(FloatOp):
     def _anchors(self) -> np.ndarray:
         """Anchors of the first position, (A, 4): every ratio, and of it every scale."""
         side = float(self.feature_stride)
-        found = []
+        anchors = []
         for ratio in map(as_float32, self.ratios):
             width = np.floor(np.sqrt(np.floor(side * side / ratio)) + 0.5)
             height = np.floor(width * ratio + 0.5)
             for scale in map(as_float32, self.scales):
                 reach = np.array([width * scale - 1, height * scale - 1]) / 2
-                found.append([*((side - 1) / 2 - reach), *((side - 1) / 2 + reach)])
-        return np.array(found, np.float32)
+                anchors.append([*((side - 1) / 2 - reach), *((side - 1) / 2 + reach)])
+        return np.array(anchors, np.float32)
 
 
 @dataclass(frozen=True)
@@ -220,7 +220,7 @@ class MultiProposal(RegionProposals, name="_contrib_MultiProposal"):
     def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         prob, info, kind = ins[0], ins[2], ins[0].dtype
         batch, _, height, width = prob.shape
-        spare, boxes, score, order, kept, where, *work = call.scratch
+        spare, boxes, score, order, survivors, where, *work = call.scratch
         rois, out = outs[0].reshape(batch, -1, 5), spare if outs[1] is None else outs[1]
         out = out.reshape(batch, -1, 1)
         anchors = self._anchors().astype(kind)
@@ -232,7 +232,7 @@ class MultiProposal(RegionProposals, name="_contrib_MultiProposal"):
         def run() -> None:
             _propose(prob, offsets, info, anchors, params, boxes, score)
             rank()
-            _select_all(boxes, score, order, threshold, kept, where, rois, out)
+            _select_all(boxes, score, order, threshold, survivors, where, rois, out)
 
         return run
 

@@ -252,9 +252,9 @@ class RegionOp(FloatOp):
         size = self.pooled_size
         return pair((size, size) if isinstance(size, int) else size)
 
-    def channels(self, given: int) -> int:
-        """Channels of the output; `given` of data, 0 if not known."""
-        return given
+    def channels(self, channels: int) -> int:
+        """Channels of the output; `channels` of data, 0 if not known."""
+        return channels
 
     def workspace(self, data: Spec, out: Shape) -> list[Spec]:
         """Workspace of forward and backward."""
@@ -281,8 +281,8 @@ class RegionOp(FloatOp):
             raise ShapeMismatch(f"{self.points} is {getattr(self, self.points)}, expected at most "
                                 f"{MOST_POINTS} points along each axis of a bin")
         shape = (rois[0], self.channels(data[1] if data else 0), *self.grid())
-        found = unify(shape, outs[0], "computed and wanted output")
-        return [data, rois, *ins[2:]], [found] * len(outs)
+        out = unify(shape, outs[0], "computed and wanted output")
+        return [data, rois, *ins[2:]], [out] * len(outs)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -372,11 +372,11 @@ class PositionSensitiveOp(RegionOp):
         """Parts along an axis."""
         return self.group_size
 
-    def channels(self, given: int) -> int:
-        wanted = self.output_dim * self.group ** 2
-        if given not in (0, wanted):
-            raise ShapeMismatch(f"data has {given} channels, expected output_dim x group_size^2 = "
-                                f"{wanted}")
+    def channels(self, channels: int) -> int:
+        expected = self.output_dim * self.group ** 2
+        if channels not in (0, expected):
+            raise ShapeMismatch(f"data has {channels} channels, expected output_dim x "
+                                f"group_size^2 = {expected}")
         return self.output_dim
 
 

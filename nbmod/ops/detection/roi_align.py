@@ -248,14 +248,14 @@ class ROIAlign(RegionOp, name="_contrib_ROIAlign"):
 
     points: ClassVar = "sample_ratio"
 
-    def channels(self, given: int) -> int:
+    def channels(self, channels: int) -> int:
         rows, columns = self.grid()
         if not self.position_sensitive:
-            return given
-        if given % (rows * columns):
-            raise ShapeMismatch(f"data has {given} channels, expected a multiple of "
+            return channels
+        if channels % (rows * columns):
+            raise ShapeMismatch(f"data has {channels} channels, expected a multiple of "
                                 f"{rows} x {columns} bins")
-        return given // (rows * columns)
+        return channels // (rows * columns)
 
     def workspace(self, data: Spec, out: Shape) -> list[Spec]:
         """Tables, and a bin's worth of channels and the image in blocks."""

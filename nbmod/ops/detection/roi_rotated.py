@@ -206,12 +206,12 @@ def _offset_bin(image, region, offset, trans_std, config, label, bin_number, cor
     bin_height, bin_width = height / kind(bins), width / kind(bins)
     y = kind(i) * bin_height + top + offset[2 * label + 1, row, column] * trans_std * height
     x = kind(j) * bin_width + left + offset[2 * label, row, column] * trans_std * width
-    bin_height, bin_width, found = bin_height / kind(points), bin_width / kind(points), 0
+    bin_height, bin_width, count = bin_height / kind(points), bin_width / kind(points), 0
     for k in range(points * points):
         v, u = y + kind(k // points) * bin_height, x + kind(k % points) * bin_width
         if _is_near(image, v, u, kind(0.5)):
             above, below, before, after, down, across = corners_of(image, v, u)
-            at, w, up, back = corner[found], weight[found], kind(1) - down, kind(1) - across
+            at, w, up, back = corner[count], weight[count], kind(1) - down, kind(1) - across
             at[0], at[1] = above * columns + before, above * columns + after
             at[2], at[3] = below * columns + before, below * columns + after
             w[0], w[1], w[2], w[3] = up * back, up * across, down * back, down * across
@@ -219,11 +219,11 @@ def _offset_bin(image, region, offset, trans_std, config, label, bin_number, cor
             w[4], w[5], w[6], w[7] = -one * back, -one * across, one * back, one * across
             one = kind(0 < u < columns - 1)
             w[8], w[9], w[10], w[11] = -one * up, one * up, -one * down, one * down
-            found += 1
-    for k in range(found):
+            count += 1
+    for k in range(count):
         for c in range(12):
-            weight[k, c] /= kind(found)
-    return found
+            weight[k, c] /= kind(count)
+    return count
 
 
 @inlined
@@ -235,10 +235,10 @@ def _offset_channel(config, c, bin_number):
 
 
 @inlined
-def _sum_corners(plane, corner, weight, found, first):
+def _sum_corners(plane, corner, weight, count, first):
     """The sum over points and corners of weight[:, first + corner] times pixels (flat)."""
     total = plane.dtype.type(0)
-    for k in range(found):
+    for k in range(count):
         for c in range(4):
             total += weight[k, first + c] * plane[np.uintp(corner[k, c])]
     return total
@@ -259,15 +259,15 @@ def _deformable_forward(data, rois, offsets, scale, trans_std, config, corner, w
             image, region = image_of(rois[r], len(data)), _deformable_region(rois[r], scale)
             out[r] = 0
             for k in range(out.shape[2] if image >= 0 else 0):
-                known, found = -1, 0
+                known, count = -1, 0
                 for c in range(channels):
                     label = c * classes // channels
                     if label != known:
                         known = label
-                        found = _offset_bin(data[image, 0], region, offsets[r], trans_std, config,
+                        count = _offset_bin(data[image, 0], region, offsets[r], trans_std, config,
                                             label, k, at, w)
                     out[r, c, k] = _sum_corners(planes[image, _offset_channel(config, c, k)], at, w,
-                                                found, 0)
+                                                count, 0)
 
 
 @kernel(parallel=True)
@@ -282,15 +282,15 @@ def _deformable_backward(gy, rois, offsets, scale, trans_std, config, corner, we
         for r in range(len(gy)):
             image, region = image_of(rois[r], len(gx)), _deformable_region(rois[r], scale)
             for k in range(gy.shape[2] if image >= 0 else 0):
-                known, found = -1, 0
+                known, count = -1, 0
                 for c in range(np.int64(first), np.int64(last)):
                     label = c * classes // channels
                     if label != known:
                         known = label
-                        found = _offset_bin(gx[image, 0], region, offsets[r], trans_std, config,
+                        count = _offset_bin(gx[image, 0], region, offsets[r], trans_std, config,
                                             label, k, at, w)
                     plane = planes[image, _offset_channel(config, c, k)]
-                    for p in range(found):
+                    for p in range(count):
                         for q in range(4):
                             plane[np.uintp(at[p, q])] += gy[r, c, k] * w[p, q]
 
@@ -309,19 +309,19 @@ def _offsets_backward(gy, data, rois, offsets, scale, trans_std, config, corner,
             gm[r] = 0
             for k in range(gy.shape[2] if image >= 0 else 0):
                 row, column = k // bins * part // bins, k % bins * part // bins
-                known, found = -1, 0
+                known, count = -1, 0
                 for c in range(channels):
                     label = c * classes // channels
                     if label != known:
                         known = label
-                        found = _offset_bin(data[image, 0], region, offsets[r], trans_std, config,
+                        count = _offset_bin(data[image, 0], region, offsets[r], trans_std, config,
                                             label, k, at, w)
                     plane = planes[image, _offset_channel(config, c, k)]
                     share = gy[r, c, k] * trans_std
                     gm[r, 2 * label, row, column] += (
-                        share * width * _sum_corners(plane, at, w, found, 8))
+                        share * width * _sum_corners(plane, at, w, count, 8))
                     gm[r, 2 * label + 1, row, column] += (
-                        share * height * _sum_corners(plane, at, w, found, 4))
+                        share * height * _sum_corners(plane, at, w, count, 4))
 
 
 # ---------------------------------------------------------------------------------------------- ops
@@ -440,9 +440,9 @@ class DeformablePSROIPooling(PositionSensitiveOp, name="_contrib_DeformablePSROI
 
     def backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
         gy, data = flat(ins[0]), ins[1]
-        given = self._arguments(ins[1:], call.scratch[:2])
+        arguments = self._arguments(ins[1:], call.scratch[:2])
         fill_zero(outs)
         if outs[0] is not None:
-            _deformable_backward(gy, *given, outs[0])
+            _deformable_backward(gy, *arguments, outs[0])
         if not self.no_trans and outs[2] is not None:
-            _offsets_backward(gy, data, *given, outs[2])
+            _offsets_backward(gy, data, *arguments, outs[2])
