@@ -121,15 +121,15 @@ class Normalize(Op, name="_image_normalize"):
 
     def _per_channel(self, channels: int) -> list[np.ndarray]:
         """mean and std as (C, 1, 1), or (1, 1, 1) where all channels have the same."""
-        found = []
+        statistics = []
         for name, values in (("mean", self.mean), ("std", self.std)):
             if len(set(values)) == 1:
                 values = values[:1]
             if len(values) not in (1, channels):
                 raise ShapeMismatch(f"{name} is {values}, expected 1 number or {channels}, one for "
                                     "each channel")
-            found.append(np.array(values, np.float32).reshape(-1, 1, 1))
-        return found
+            statistics.append(np.array(values, np.float32).reshape(-1, 1, 1))
+        return statistics
 
     def forward(self, ins, outs, call):
         x, y = ins[0], outs[0]

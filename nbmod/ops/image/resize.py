@@ -256,12 +256,12 @@ class BilinearResize2D(FloatOp, name="_contrib_BilinearResize2D"):
             if None in scales:
                 raise ShapeMismatch(f"scale_height is {scales[0]} and scale_width is {scales[1]}, "
                                     f"expected numbers for both in mode {self.mode!r}")
-        found = tuple(self._scaled(size, scale) if size else 0
-                      for size, scale in zip(image, scales, strict=True))
-        if any(size and out < 1 for size, out in zip(image, found, strict=True)):
-            raise ShapeMismatch(f"mode {self.mode!r} makes images of size {found} from "
+        out_size = tuple(self._scaled(size, scale) if size else 0
+                         for size, scale in zip(image, scales, strict=True))
+        if any(size and out < 1 for size, out in zip(image, out_size, strict=True)):
+            raise ShapeMismatch(f"mode {self.mode!r} makes images of size {out_size} from "
                                 f"{tuple(image)}, expected positive numbers")
-        return found
+        return out_size
 
     def _scaled(self, size: int, scale: float | None) -> int:
         odd = size % 2

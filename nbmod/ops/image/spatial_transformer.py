@@ -226,12 +226,12 @@ class BilinearSampler(FloatOp, name="BilinearSampler"):
         data = _expect("data", ins[0], (0, 0, 0, 0), "4 dimensions: (N, C, H, W)")
         grid = _expect("grid", ins[1], (0, 2, 0, 0), "(N, 2, OH, OW)")
         assert data is not None and grid is not None
-        wanted = unify(outs[0], (data[0] or grid[0], data[1], *grid[2:]),
-                       "wanted and computed output")
-        assert wanted is not None
-        batch = wanted[0]
-        return ([unify(data, (batch, wanted[1], 0, 0), "batch of data and output"),
-                 unify(grid, (batch, 2, *wanted[2:]), "batch of data and grid")], [wanted])
+        out = unify(outs[0], (data[0] or grid[0], data[1], *grid[2:]),
+                    "wanted and computed output")
+        assert out is not None
+        batch = out[0]
+        return ([unify(data, (batch, out[1], 0, 0), "batch of data and output"),
+                 unify(grid, (batch, 2, *out[2:]), "batch of data and grid")], [out])
 
     def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         return partial(_sample, *ins, outs[0])
