@@ -103,7 +103,7 @@ class AmpMulticast(Op, name="amp_multicast"):
     backward = forward
 
 
-def _agreed(wanted: np.dtype, known: PartialType) -> np.dtype:
-    if known is not None and known != wanted:
-        raise MXNetError(f"the output has type {known}, expected {wanted}")
-    return wanted
+def _agreed(expected: np.dtype, known: PartialType) -> np.dtype:
+    if known is not None and known != expected:
+        raise MXNetError(f"the output has type {known}, expected {expected}")
+    return expected

@@ -310,11 +310,11 @@ def _streamed_row(spec: KernelSpec, inner: Sequence[str], stores: Mapping[str, s
     first, stop, at = ("first", "stop", "step") if last == 0 else (
         "0", f"n{last}", f"{'int64(i0)' if last == 1 else 'row'} * n{last} + step")
     new = {name: f"{name}_new" for name in streamed}
-    kept = [f"{new[target]}[k] = {output}" if target in new else stores[target]
-            for output, target in zip(spec.program.outputs, spec.targets, strict=True)]
+    assignments = [f"{new[target]}[k] = {output}" if target in new else stores[target]
+                   for output, target in zip(spec.program.outputs, spec.targets, strict=True)]
     turn = [*(f"{name} = stack_buffer(real)" for name in new.values()), f"for k in range({STEP}):",
             # Unsigned indices: numba adds no wraparound of negative ones.
-            f"    i{last} = uint64(step) + uint64(k)", *indent([*inner, *kept], 1),
+            f"    i{last} = uint64(step) + uint64(k)", *indent([*inner, *assignments], 1),
             *(f"store_nontemporal({new[name]}, {name.upper()}, {at})" for name in streamed)]
     return [f"for step in range({first}, {stop} - {STEP - 1}, {STEP}):", *indent(turn, 1),
             f"store_fence({streamed[0].upper()})",
@@ -367,16 +367,16 @@ def _chunk(spec: KernelSpec) -> list[str]:
 
 def _sum_rows(spec: KernelSpec) -> list[str]:
     """The innermost dimension is summed: in lanes along a row, in double precision."""
-    kept = _kept(spec)
+    dims = _kept(spec)
     store = _store(spec, "real(total)", spec.targets[0], spec.add[0])
     if not spec.partial:
         cell = [*_row_total(spec), store]
-        return _parallel_over(kept, cell) if kept else cell
-    cell = [*_chunk(spec), *_row_total(spec), f"{_part(kept)} = total"]
-    combine = [*_all_parts(spec, kept), store]
-    for d in reversed(kept):
+        return _parallel_over(dims, cell) if dims else cell
+    cell = [*_chunk(spec), *_row_total(spec), f"{_part(dims)} = total"]
+    combine = [*_all_parts(spec, dims), store]
+    for d in reversed(dims):
         combine = [f"for i{d} in range(n{d}):", *indent(combine, 1)]
-    return [*_parallel_over(["c", *kept], cell), *combine]
+    return [*_parallel_over(["c", *dims], cell), *combine]
 
 
 def _row_total(spec: KernelSpec) -> list[str]:
@@ -417,10 +417,10 @@ def _join_row(spec: KernelSpec, start: str, stop: str) -> list[str]:
 
 def _sum_columns(spec: KernelSpec) -> list[str]:
     """The innermost dimension is kept: every thread accumulates a tile of columns, row by row."""
-    last, kept = spec.rank - 1, _kept(spec)
+    last, dims = spec.rank - 1, _kept(spec)
     along = f"for i{last} in range(lo, hi):"
-    cells: list[Dim] = [*kept[:-1], "t"]
-    cell = _part(kept) if spec.partial else _element(spec, spec.array(spec.targets[0]))
+    cells: list[Dim] = [*dims[:-1], "t"]
+    cell = _part(dims) if spec.partial else _element(spec, spec.array(spec.targets[0]))
     # Unsigned indices: numba adds no wraparound of negative ones.
     tile = [f"lo = uint64(int64(it) * {TILE})", f"hi = min(uint64(n{last}), lo + uint64({TILE}))"]
 
@@ -440,7 +440,7 @@ def _sum_columns(spec: KernelSpec) -> list[str]:
         return [tiles, *_parallel_over(cells, lines)]
     store = _store(spec, "real(total)", spec.targets[0], spec.add[0])
     return [tiles, *_parallel_over(["c", *cells], [*_chunk(spec), *lines]),
-            *_parallel_over(cells, [*tile, along, *indent([*_all_parts(spec, kept), store], 1)])]
+            *_parallel_over(cells, [*tile, along, *indent([*_all_parts(spec, dims), store], 1)])]
 
 
 def _over_terms(spec: KernelSpec, dims: Sequence[int],
@@ -458,15 +458,15 @@ def _joined(spec: KernelSpec, a: str, b: str) -> str:
     return f"{a} {SIGNS[join]} {b}" if join in SIGNS else f"{join}({a}, {b})"
 
 
-def _part(kept: Sequence[int]) -> str:
+def _part(dims: Sequence[int]) -> str:
     """The partial result of a chunk."""
-    return f"PARTIAL[{', '.join(f'i{d}' for d in ['c', *kept])}]"
+    return f"PARTIAL[{', '.join(f'i{d}' for d in ['c', *dims])}]"
 
 
-def _all_parts(spec: KernelSpec, kept: Sequence[int]) -> list[str]:
+def _all_parts(spec: KernelSpec, dims: Sequence[int]) -> list[str]:
     """Lines that set `total` to the combination of all partial results."""
     return [f"total = {START[spec.program.join]}", "for ic in range(nc):",
-            f"    total = {_joined(spec, 'total', _part(kept))}"]
+            f"    total = {_joined(spec, 'total', _part(dims))}"]
 
 
 def _summed(spec: KernelSpec) -> list[int]:

@@ -140,8 +140,8 @@ class FormulaOp(Op):
         for name in {name for formula in self.gradients.values() for name in names_in(formula)}:
             if name not in values:
                 values[name] = float(self.scalar_value(name, like))
-        found = [spell(self.gradients.get(letter, "0"), values) for letter in self.letters]
-        return [entry if isinstance(entry, Entry) else None for entry in found]
+        gradients = [spell(self.gradients.get(letter, "0"), values) for letter in self.letters]
+        return [entry if isinstance(entry, Entry) else None for entry in gradients]
 
     # -- execution --------------------------------------------------------------------------
 
@@ -203,8 +203,8 @@ def define(base: type[FormulaOp], name: str, meaning: str, formula: str,
     Rows share the parameters of `base`, so none of them pays for a dataclass of its own.
     """
     gradients = gradients or {}
-    given = f"{', '.join(base.letters)} = {', '.join(base.letters.values())}"
-    lines = [meaning, "", f"    {given}", f"    y = {formula}"]
+    inputs = f"{', '.join(base.letters)} = {', '.join(base.letters.values())}"
+    lines = [meaning, "", f"    {inputs}", f"    y = {formula}"]
     lines += [f"    g{letter} = {gradients.get(letter, '0')}" for letter in base.letters]
     members = {"__doc__": "\n".join(lines), "__module__": module, "formula": formula,
                "gradients": gradients}

@@ -114,9 +114,9 @@ class KernelCall(NamedTuple):
 
     def bind(self, arrays: Sequence[Any], scalars: Sequence[Any]) -> Run:
         """A function without arguments that executes it on these arrays."""
-        given = [_argument(arrays[position], shape) for position, shape in self.arrays]
+        inputs = [_argument(arrays[position], shape) for position, shape in self.arrays]
         sums = [] if self.sums is None else [np.empty(self.sums)]
-        return partial(self.kernel, *given, *sums, *(self.real(scalars[i]) for i in self.scalars))
+        return partial(self.kernel, *inputs, *sums, *(self.real(scalars[i]) for i in self.scalars))
 
 
 def _argument(array: np.ndarray, shape: Shape) -> np.ndarray:

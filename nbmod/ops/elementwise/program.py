@@ -64,9 +64,9 @@ class Elements(NamedTuple):
 
 
 @cache
-def prune(program: Program, wanted: tuple[bool, ...]) -> Program:
+def prune(program: Program, requests: tuple[bool, ...]) -> Program:
     """The program without the outputs that are not wanted: dead code elimination."""
-    outputs = tuple(name for name, keep in zip(program.outputs, wanted, strict=True) if keep)
+    outputs = tuple(name for name, keep in zip(program.outputs, requests, strict=True) if keep)
     alive, steps = set(outputs), []
     for step in reversed(program.steps):
         if step.target in alive:
@@ -165,11 +165,11 @@ def _evaluation(program: Program, ins: tuple[Known, ...], outs: tuple[Known | No
         space = broadcast(space, shape)
     assert space is not None
     converted, dtypes = _conversions(part, types), {*types.values()}
-    made = {dtype for _, dtype in written}
-    if len(part.steps) > 1 and all(dtype.kind == "f" for dtype in made):
+    results = {dtype for _, dtype in written}
+    if len(part.steps) > 1 and all(dtype.kind == "f" for dtype in results):
         # as in kernels; where the first step is a Cast, NumPy would go on in the type before it
         float64 = np.dtype(np.float64)
-        wide = float64 if float64 in dtypes | made else np.dtype(np.float32)
+        wide = float64 if float64 in dtypes | results else np.dtype(np.float32)
         converted |= {name: wide for name, dtype in types.items()
                       if dtype.kind in "iu" or dtype.itemsize < wide.itemsize}
     direct = (not converted and len(dtypes) == 1 and written == [(space, *dtypes)]
@@ -185,9 +185,9 @@ def _conversions(program: Program, types: Mapping[str, np.dtype]) -> dict[str, n
         wide = (integer_type(step.formula) for step in program.steps)
         whole = next((dtype for dtype in wide if dtype is not None), None)
     float32 = np.dtype(np.float32)
-    wanted = {name: float32 if dtype == np.float16 else whole or dtype
-              for name, dtype in types.items()}
-    return {name: dtype for name, dtype in wanted.items() if dtype != types[name]}
+    targets = {name: float32 if dtype == np.float16 else whole or dtype
+               for name, dtype in types.items()}
+    return {name: dtype for name, dtype in targets.items() if dtype != types[name]}
 
 
 def _run_step(formula: str, values: Mapping[str, Any], plan: Evaluation, out: np.ndarray, adds: bool

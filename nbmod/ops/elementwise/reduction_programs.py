@@ -27,15 +27,15 @@ LOOPS = 512
 """Inner loops of NumPy, 14 ns each, that take several times as long as a kernel."""
 
 
-def sum_elements(formula: str, shape: Shape, kept: Shape) -> Elements | None:
-    """Sums of terms over `shape`, one for each element of `kept`, which has 1 where it is summed.
+def sum_elements(formula: str, shape: Shape, out_shape: Shape) -> Elements | None:
+    """Sums of terms over `shape`, one for each element of `out_shape`, which has 1 on axes summed.
 
     None unless kernels are fast, which sum along rows.
     """
-    if not shape or kept[-1] != 1 or shape[-1] == 1 or size_of(kept) < ROWS:
+    if not shape or out_shape[-1] != 1 or shape[-1] == 1 or size_of(out_shape) < ROWS:
         return None
     program = _terms(formula, "add")
-    return Elements(program, (0,), _counts(program, shape, kept), (shape, kept))
+    return Elements(program, (0,), _counts(program, shape, out_shape), (shape, out_shape))
 
 
 def fold(x: np.ndarray, out: np.ndarray, term: str = "x", join: str = "add") -> Run | None:
@@ -47,17 +47,17 @@ def fold(x: np.ndarray, out: np.ndarray, term: str = "x", join: str = "add") -> 
     return kernels().compiled(program, [x], [out], _counts(program, x.shape, out.shape))
 
 
-def _inner_loops(shape: Shape, kept: Shape) -> int:
+def _inner_loops(shape: Shape, out_shape: Shape) -> int:
     """How often NumPy enters its inner loop: over the last axes, all reduced or all kept."""
-    axes = [(left == 1, size) for size, left in zip(shape[::-1], kept[::-1], strict=True)
+    axes = [(left == 1, size) for size, left in zip(shape[::-1], out_shape[::-1], strict=True)
             if size != 1]
     inner = prod(size for _, size in takewhile(lambda axis: axis[0] == axes[0][0], axes))
     return size_of(shape) // max(inner, 1)
 
 
-def _counts(program: Program, shape: Shape, kept: Shape) -> tuple[float, ...]:
+def _counts(program: Program, shape: Shape, out_shape: Shape) -> tuple[float, ...]:
     """The number of terms `n`, for every scalar."""
-    return (float(size_of(shape) // max(size_of(kept), 1)),) * len(program.scalars)
+    return (float(size_of(shape) // max(size_of(out_shape), 1)),) * len(program.scalars)
 
 
 @cache

@@ -39,13 +39,13 @@ class Scalar(FormulaOp):
             data = out if out is None or out.kind == "f" else None
             return [data], [out]
         if data.kind == "b":
-            wanted: DType = np.dtype(np.int64 if self.is_int else np.float64)
+            expected: DType = np.dtype(np.int64 if self.is_int else np.float64)
         else:
-            wanted = data if data.kind == "f" or self.is_int else np.dtype(np.float64)
-        if out is not None and out != wanted:
-            raise MXNetError(f"the output has type {out}, expected {wanted} for data of type "
+            expected = data if data.kind == "f" or self.is_int else np.dtype(np.float64)
+        if out is not None and out != expected:
+            raise MXNetError(f"the output has type {out}, expected {expected} for data of type "
                              f"{data}; insert a Cast")
-        return [data], [wanted]
+        return [data], [expected]
 
     def scalar_value(self, name: str, like: Tensor) -> Any:
         if like.dtype.kind == "f":
