@@ -63,8 +63,8 @@ def _gradients(g: np.ndarray, a: np.ndarray, b: np.ndarray, ga: np.ndarray | Non
                ) -> list[tuple[tuple[np.ndarray, np.ndarray], np.ndarray, bool]]:
     """Factors and target of each requested gradient, and whether to accumulate."""
     adds = (*add, False, False)
-    found = [((g, transposed(b)), ga, adds[0]), ((transposed(a), g), gb, adds[1])]
-    return [(factors, out, own) for factors, out, own in found if out is not None]
+    products = [((g, transposed(b)), ga, adds[0]), ((transposed(a), g), gb, adds[1])]
+    return [(factors, out, own) for factors, out, own in products if out is not None]
 
 
 class Sizes(NamedTuple):
@@ -342,5 +342,5 @@ class Gemm3(Gemm, name="_linalg_gemm", aliases=("linalg_gemm",)):
                         call: Call) -> None:
         """The gradient of C."""
         if outs[2] is not None:
-            given = ins[0] * outs[2].dtype.type(self.beta)
-            np.add(outs[2], given, out=outs[2]) if any(call.add[2:]) else np.copyto(outs[2], given)
+            grad = ins[0] * outs[2].dtype.type(self.beta)
+            np.add(outs[2], grad, out=outs[2]) if any(call.add[2:]) else np.copyto(outs[2], grad)
