@@ -97,7 +97,7 @@ class MultiUpdate(Op):
     @classmethod
     @cache
     def _common_names(cls) -> tuple[str, ...]:
-        own, theirs = ({given.name for given in fields(kind)}  # type: ignore[arg-type]
+        own, theirs = ({parameter.name for parameter in fields(kind)}  # type: ignore[arg-type]
                        for kind in (cls, cls.rule))
         return tuple(sorted(own & theirs))
 
@@ -111,10 +111,10 @@ class MultiUpdate(Op):
     # -- rules --------------------------------------------------------------------------------
 
     def infer_shape(self, ins: Shapes, outs: Shapes) -> tuple[Shapes, Shapes]:
-        for given in fields(self):  # type: ignore[arg-type]
-            value = getattr(self, given.name)
+        for parameter in fields(self):  # type: ignore[arg-type]
+            value = getattr(self, parameter.name)
             if isinstance(value, tuple) and len(value) != self.count:
-                raise MXNetError(f"{self.name}: {given.name} has {len(value)} values, expected "
+                raise MXNetError(f"{self.name}: {parameter.name} has {len(value)} values, expected "
                                  f"{self.variadic} = {self.count}")
         return self._infer("infer_shape", ins, outs, (self.count,))
 
@@ -124,17 +124,17 @@ class MultiUpdate(Op):
     def _infer(self, what: str, ins: list[Any], outs: list[Any], other: Any
                ) -> tuple[list[Any], list[Any]]:
         """Facts inferred by each weight's rule; `other` for inputs that no rule reads."""
-        found_ins: list[Any] = []
-        found_outs: list[Any] = []
+        in_facts: list[Any] = []
+        out_facts: list[Any] = []
         tail = {name: other for name in self.shared}
         for index in range(self.count):
             own, (out,) = getattr(self.rule_for(index, 0.0, 0.0), what)(
                 self.part(ins, index), [outs[index]])
-            found = dict(zip(self.rule.inputs, own, strict=True))
-            found_ins += [found[name] for name in self.each()]
-            found_outs.append(out)
-            tail.update({name: found[name] for name in self.shared if name in found})
-        return [*found_ins, *tail.values()], found_outs
+            facts = dict(zip(self.rule.inputs, own, strict=True))
+            in_facts += [facts[name] for name in self.each()]
+            out_facts.append(out)
+            tail.update({name: facts[name] for name in self.shared if name in facts})
+        return [*in_facts, *tail.values()], out_facts
 
     def forward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
         self.update(ins, outs, run)
@@ -171,10 +171,10 @@ def _define_sgd() -> None:
                 (MultiUpdate, rates, name, kind, f"`{rule.name}` of every weight ({tensors})."),
                 (Preloaded, [], f"preloaded_{name}", f"Preloaded{kind}",
                  f"`{name}` with tensors lrs and wds of shape (num_weights,).")):
-            made: Any = make_dataclass(
+            op_class: Any = make_dataclass(
                 title, [*own, *common], bases=(base,), frozen=True,
                 namespace={"__doc__": meaning, "__module__": __name__, "rule": rule})
-            made.enter(op)
+            op_class.enter(op)
 
 
 _define_sgd()

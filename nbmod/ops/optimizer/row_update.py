@@ -65,8 +65,8 @@ def update_rows(op: Update, ins: Sequence[Rows]) -> None:
     if key not in _kernels:
         _kernels[key] = _kernel_for(op, ins, parallel, ahead)
     kernel, real, order = _kernels[key]
-    given = [ins[position] for position in order]
-    kernel(*[rows.matrix() for rows in given], *[rows.at for rows in given if rows.at is not None],
+    inputs = [ins[position] for position in order]
+    kernel(*[one.matrix() for one in inputs], *[one.at for one in inputs if one.at is not None],
            *map(real, op.scalar_values(program)))
 
 
@@ -79,8 +79,8 @@ def _kernel_for(op: Update, ins: Sequence[Rows], parallel: bool, ahead: int
     # The arrays of the formulas, found by those that represent them: the first row of each.
     first, program = [rows.data[:1] for rows in ins], op.program()
     tensors = op.tensors(first, first[:1])
-    given, outs = ([tensors[name] for name in names] for names in (program.inputs, program.outputs))
-    spec = spec_for(program, given, outs, parallel)
+    inputs, outs = ([tensors[name] for name in side] for side in (program.inputs, program.outputs))
+    spec = spec_for(program, inputs, outs, parallel)
     places = {id(row): position for position, row in enumerate(first)}
     order = [places[id(tensors[array.name])] for array in spec.arrays]
     picked = [array.name for array, position in zip(spec.arrays, order, strict=True)

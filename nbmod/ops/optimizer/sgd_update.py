@@ -93,18 +93,18 @@ class Update(Op):
         super().__init_subclass__(**kwargs)
 
     def infer_shape(self, ins: Shapes, outs: Shapes) -> tuple[Shapes, Shapes]:
-        given = dict(zip(self.inputs, ins, strict=True))
-        shape = unify_all([*(given[name] for name in self.inputs if name not in self.scalars),
+        shapes = dict(zip(self.inputs, ins, strict=True))
+        shape = unify_all([*(shapes[name] for name in self.inputs if name not in self.scalars),
                            *outs], "inputs and outputs")
         for name in self.scalars:
-            if is_known(given[name]) and size_of(given[name] or ()) != 1:
-                raise ShapeMismatch(f"{name} has shape {given[name]}, expected one element")
-        return [given[name] or (1,) if name in self.scalars else shape
+            if is_known(shapes[name]) and size_of(shapes[name] or ()) != 1:
+                raise ShapeMismatch(f"{name} has shape {shapes[name]}, expected one element")
+        return [shapes[name] or (1,) if name in self.scalars else shape
                 for name in self.inputs], [shape]
 
     def infer_type(self, ins: Types, outs: Types) -> tuple[Types, Types]:
-        given = dict(zip(self.inputs, ins, strict=True))
-        own = [given[name] for name in self.inputs if name not in self.singles]
+        types = dict(zip(self.inputs, ins, strict=True))
+        own = [types[name] for name in self.inputs if name not in self.singles]
         (dtype, *_), outs = super().infer_type(own, outs)
         require_trainable(dtype)
         return [FLOAT32 if name in self.singles else dtype for name in self.inputs], outs
