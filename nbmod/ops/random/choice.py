@@ -115,12 +115,12 @@ class SampleUniqueZipfian(Op, name="_sample_unique_zipfian"):
         for row in range(len(ids)):
             ids[row], counts[row] = self._distinct(rng, ids.shape[1])
 
-    def _distinct(self, rng: np.random.Generator, wanted: int) -> tuple[np.ndarray, int]:
+    def _distinct(self, rng: np.random.Generator, count: int) -> tuple[np.ndarray, int]:
         drawn = np.empty(0, np.int64)
         while True:
-            u = rng.random(4 * wanted) * np.log(self.range_max + 1)
+            u = rng.random(4 * count) * np.log(self.range_max + 1)
             drawn = np.append(drawn, np.exp(u).astype(np.int64) - 1)
             drawn %= self.range_max
             first = np.sort(np.unique(drawn, return_index=True)[1])
-            if len(first) >= wanted:
-                return drawn[first[:wanted]], int(first[wanted - 1]) + 1
+            if len(first) >= count:
+                return drawn[first[:count]], int(first[count - 1]) + 1

@@ -67,12 +67,12 @@ def _function(name: str, row: DrawFunction, draw: Callable[..., Any], module: st
 
     def function(*args: Any, **kwargs: Any) -> Any:
         try:
-            given = signature.bind(*args, **kwargs)
+            call = signature.bind(*args, **kwargs)
         except TypeError as error:
             raise TypeError(f"{name}(): {error}") from None
-        values = {key: given.arguments.pop(key, default)
+        values = {key: call.arguments.pop(key, default)
                   for key, (default, _) in row.parameters.items()}
-        return draw(name, row.op_parameters(**values), **given.kwargs)
+        return draw(name, row.op_parameters(**values), **call.kwargs)
 
     function.__name__ = function.__qualname__ = name
     function.__module__ = module

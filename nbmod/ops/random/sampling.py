@@ -193,12 +193,12 @@ def _define_ops() -> None:
                names: list[str], **members: object) -> None:
         types = {"shape": Shape if base is _Sampled else Shape | None, "ctx": str,
                  "dtype": Real | None}
-        made: Any = make_dataclass(
+        op_class: Any = make_dataclass(
             class_name, [(name, types.get(name, type(value)), field(default=value))
                          for name, value in fields.items()],
             bases=(base,), frozen=True,
             namespace={"__doc__": meaning, "__module__": __name__, **members})
-        made.enter(names[0], names[1:])
+        op_class.enter(names[0], names[1:])
 
     for name, row in DISTRIBUTIONS.items():
         like = f"`_random_{name}` of the shape and type of `data`."
