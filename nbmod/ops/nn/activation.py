@@ -230,11 +230,11 @@ def _slopes_shape(gamma: Shape, data: Shape) -> Shape:
 
     An unknown size (0) fits.  ShapeMismatch if an axis of gamma is left.
     """
-    found, left = [1] * len(data), list(gamma)
+    shape, left = [1] * len(data), list(gamma)
     for axis in reversed(range(min(2, len(data)))):
         if left and (left[-1] in (0, 1, data[axis]) or not data[axis]):
-            found[axis] = left.pop()
+            shape[axis] = left.pop()
     if left:
         raise ShapeMismatch(f"gamma has shape {gamma}, expected {data[1:2]}, (1,) or one that "
                             f"broadcasts to {data[:2]}")
-    return tuple(found)
+    return tuple(shape)

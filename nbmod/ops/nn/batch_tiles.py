@@ -61,10 +61,10 @@ class BatchTiles(Op):
 
     def scratch(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
         """For each op its workspace, then its intermediate result."""
-        found: list[Spec] = []
+        specs: list[Spec] = []
         for op, inputs, out in self._tiled(ins):
-            found += [*CPU.choose(op, inputs, [out]).workspace, *self._between(op, inputs, out)]
-        return found
+            specs += [*CPU.choose(op, inputs, [out]).workspace, *self._between(op, inputs, out)]
+        return specs
 
     def _between(self, op: Op, inputs: Sequence[Spec], out: Spec) -> list[Spec]:
         """Buffer of an op's result, unless it is the last one or written in place."""

@@ -72,8 +72,8 @@ def prepare(geo: Geometry, direction: Direction, x: Any, w: Any, y: Any, bias: A
     other = _exchanged(geo)
     assert other is not None
     groups, kernel = geo.groups, geo.window.kernel
-    found = scratch[0][:prod(w.shape)]
-    compute = convolve(other, direction, y, found, x, None, scratch[1:])
-    reverse = found.reshape(groups, -1, geo.group_filters, *kernel)[..., ::-1, ::-1, ::-1]
+    gradient = scratch[0][:prod(w.shape)]
+    compute = convolve(other, direction, y, gradient, x, None, scratch[1:])
+    reverse = gradient.reshape(groups, -1, geo.group_filters, *kernel)[..., ::-1, ::-1, ::-1]
     target = w.reshape(groups, geo.group_filters, -1, *kernel)
     return all_of([compute, partial(np.copyto, target, reverse.swapaxes(1, 2))])

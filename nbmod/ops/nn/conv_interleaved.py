@@ -73,10 +73,10 @@ def _runs(window: Window, direction: Direction) -> Runs:
     begins = np.bincount(result, differs, count) > 0
     begins[1:] |= entries[1:] != entries[:-1]
     begins[0] = True
-    first, kept = np.flatnonzero(begins), begins[result]
+    first, mask = np.flatnonzero(begins), begins[result]
     entries = entries[first]
     return Runs(np.stack([first, np.diff(first, append=count), np.cumsum(entries) - entries,
-                          entries], 1), np.stack([tap[kept], source[kept]], 1))
+                          entries], 1), np.stack([tap[mask], source[mask]], 1))
 
 
 def _live_taps(window: Window) -> np.ndarray:
@@ -152,7 +152,7 @@ def _store(tile, at, array, begin, apart, count, rows, plan):
 
 
 @inlined
-def _sum_up(x, w, base, found, taps, table, begin, sums, width):
+def _sum_up(x, w, base, results, taps, table, begin, sums, width):
     """All runs of some results, whose weights and base are at begin[0] and begin[1]."""
     for run in range(len(table)):
         entries, source, left = table[run, 3], 0, (table[run, 1] + width - 1) // width
@@ -162,11 +162,11 @@ def _sum_up(x, w, base, found, taps, table, begin, sums, width):
             at = LaneStart(source, begin[0], begin[1], table[run, 0] + source, 2 * table[run, 2])
             done = 3 if left == 3 or left > 4 else min(left, 2)
             if done == 3:
-                lane_sums3(x, w, base, found, taps, at, steps)
+                lane_sums3(x, w, base, results, taps, at, steps)
             elif done == 2:
-                lane_sums2(x, w, base, found, taps, at, steps)
+                lane_sums2(x, w, base, results, taps, at, steps)
             else:
-                lane_sums1(x, w, base, found, taps, at, steps)
+                lane_sums1(x, w, base, results, taps, at, steps)
             source, left = source + done * width, left - done
 
 
@@ -177,20 +177,20 @@ def _job(job, x, w, base, y, table, taps, rows, plan, work):
     n = min(job // (plan.parts * plan.groups) * plan.together, plan.images - plan.together)
     planes, line = plan.channels * plan.area, plan.out * plan.pitch + plan.gap
     _load(x, (n * plan.groups + group) * planes, plan.groups * planes, planes, work, plan)
-    found = work[planes * plan.pitch + VECTORS * plan.width:]
+    results = work[planes * plan.pitch + VECTORS * plan.width:]
     apart, stop = plan.groups * plan.results * plan.out, (part + 1) * plan.results // plan.parts
     for i in range(part * plan.results // plan.parts, stop, ROWS):
         many, result = min(ROWS, stop - i), group * plan.results + i
         sums = LaneSums(plan.channels, 0, plan.area * plan.pitch, plan.w_channel, plan.w_row, line,
                         many)
         at = group * plan.w_group + i * plan.w_row, result
-        _sum_up(work, w, base, found, taps, table, at, sums, plan.width)
+        _sum_up(work, w, base, results, taps, table, at, sums, plan.width)
         begin = n * apart + result * plan.out
         if plan.gap:
             for r in range(many):
-                _store(found, r * line, y, begin + r * plan.out, apart, plan.out, rows, plan)
+                _store(results, r * line, y, begin + r * plan.out, apart, plan.out, rows, plan)
         else:
-            _store(found, 0, y, begin, apart, many * plan.out, rows, plan)
+            _store(results, 0, y, begin, apart, many * plan.out, rows, plan)
 
 
 @kernel(parallel=True)

@@ -154,7 +154,7 @@ def _parts(geo: Geometry, pads: bool) -> list[LoweredPart]:
     if area > MOST:
         return []
     images = max(divisors_up_to(geo.images, max(NEAR // area, 1)))
-    found, first = [], 0
+    parts, first = [], 0
     for taps, count in runs:
         start = first * axis.stride - axis.pad + taps.start * axis.dilate
         planes = (LoweredPlanes(images, geo.channels, axis.image, pixels, count, len(taps), start,
@@ -166,9 +166,9 @@ def _parts(geo: Geometry, pads: bool) -> list[LoweredPart]:
         seen_taps[used[0]] = slice(begin + taps.start, begin + taps.stop)
         lowered = replace(geo, window=rest, images=images * count,
                           channels=geo.channels * len(taps))
-        found.append(LoweredPart(images, tuple(seen_taps), planes, lowered))
+        parts.append(LoweredPart(images, tuple(seen_taps), planes, lowered))
         first += count
-    return found
+    return parts
 
 
 def _runs(axis: Axis) -> list[tuple[range, int]]:
@@ -194,7 +194,7 @@ of a weight takes longer than estimated, because each tile adds to all of it."""
 
 def cost(geo: Geometry, direction: Direction, dtype: np.dtype) -> float:
     """Estimated single-thread nanoseconds of a direction, inf where there is nothing to lower."""
-    found = 0.0
+    total = 0.0
     for part in _parts(geo, direction != "data"):
         planes = part.geo.images * (part.geo.channels + part.geo.filters)
         x, y, w = part.sizes
@@ -203,8 +203,8 @@ def cost(geo: Geometry, direction: Direction, dtype: np.dtype) -> float:
                  + TAPS * w / part.adjacent(geo.window.kernel))
         tiles = geo.images // part.images
         inner = fastest(part.geo, direction, dtype).cost
-        found += tiles * (CALL + moved + inner * (WEIGHT if direction == "weight" else 1))
-    return found or inf
+        total += tiles * (CALL + moved + inner * (WEIGHT if direction == "weight" else 1))
+    return total or inf
 
 
 def parts(geo: Geometry, direction: Direction, dtype: np.dtype) -> list[Choice]:

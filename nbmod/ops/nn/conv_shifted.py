@@ -175,12 +175,12 @@ def cost(geo: Geometry, direction: Direction, dtype: np.dtype) -> float:
     form, planes, window = layout.form(direction), layout.planes, layout.window
     groups = -(-geo.images // planes.together)
     each = planes.together * (form.whole if direction == "data" else form.run)
-    found = CALL + JOB * groups * geo.groups + _moved(geo, direction, width)
+    total = CALL + JOB * groups * geo.groups + _moved(geo, direction, width)
     if direction == "weight":
         dots = groups * geo.filters * geo.group_channels
         far = STREAM * (geo.group_channels * each > LARGE)
         near = DOTS * (2 if each > CACHED else 1)
-        return found + dots * (window.taps * (DOT + near * each / width) + far * each / width)
+        return total + dots * (window.taps * (DOT + near * each / width) + far * each / width)
     inner, outer, phases = geo.group_channels, geo.group_filters, 1
     if direction == "data":
         inner, outer, phases = outer, inner, size_of(planes.phases)
@@ -188,7 +188,7 @@ def cost(geo: Geometry, direction: Direction, dtype: np.dtype) -> float:
     product = (PRODUCT * (outer - rest) + ALONE * rest) * STEP / width
     if inner * each > LARGE and not form.direct:
         product *= FAR
-    return (found + steps * (terms * product + outer * phases * (DIRECT if form.direct else SUMS))
+    return (total + steps * (terms * product + outer * phases * (DIRECT if form.direct else SUMS))
             + WEIGHT * geo.filters * geo.group_channels * window.taps)
 
 
@@ -200,11 +200,11 @@ def _moved(geo: Geometry, direction: Direction, width: int) -> float:
     in_place, there = form.in_place, form.direct
     if direction == "data":
         in_place, there = form.direct, form.in_place
-    found = STORE * (pixels * form.area + positions * geo.window.positions) / width
+    total = STORE * (pixels * form.area + positions * geo.window.positions) / width
     if not in_place:
         each = ROW * len(layout.planes.runs) + (window.image[2] * MOVE if form.step > 1 else 0)
-        found += pixels * (PLANE + window.image[0] * window.image[1] * each)
-    return found + (0 if there else positions * window.out[0] * window.out[1] * ROW)
+        total += pixels * (PLANE + window.image[0] * window.image[1] * each)
+    return total + (0 if there else positions * window.out[0] * window.out[1] * ROW)
 
 
 def workspace(geo: Geometry, direction: Direction, dtype: np.dtype) -> list[Spec]:

@@ -153,12 +153,12 @@ def _dot(a, at, b, to, count):
     for i in range(0, whole, STEP):
         for k in range(STEP):
             total[k] += a[one + np.uintp(i + k)] * b[other + np.uintp(i + k)]
-    found = zero
+    product = zero
     for k in range(STEP):
-        found += total[k]
+        product += total[k]
     for i in range(whole, count):
-        found += a[one + np.uintp(i)] * b[other + np.uintp(i)]
-    return found
+        product += a[one + np.uintp(i)] * b[other + np.uintp(i)]
+    return product
 
 
 @inlined(fastmath=True)
@@ -240,18 +240,18 @@ def _forward_job(x, w, y, base, sizes, form, groups, tables, taps, job, work):
             _to_layout(x, work[c * form.elements:], job.group * deep + c, job, groups * deep, form,
                        tables)
     run = form.run + (job.end - job.image - 1) * form.whole
-    found = work[0 if form.in_place else deep * form.elements + STEP:]
+    planes = work[0 if form.in_place else deep * form.elements + STEP:]
     terms, size = (deep, far, every), groups * outer * positions
     for first in range(0, run if form.direct else 1, form.block):
         within, i = (first, min(first + form.block, run), run), job.first
         while i < job.last:
             f, many = job.group * outer + i, _num_together(i, job.last)
-            into, to = (y, job.image * size + f * positions) if form.direct else (found, 0)
+            into, to = (y, job.image * size + f * positions) if form.direct else (planes, 0)
             _sum_run(source, begin, w, (f * deep * every, deep * every), terms, taps, seen,
                      base[f:], into, (to, positions if form.direct else form.pitch), within, many)
             for one in range(0 if form.direct else many):
                 for n in range(job.image, job.end):
-                    _from_plane(found[one * form.pitch + (n - job.image) * form.whole:], y,
+                    _from_plane(planes[one * form.pitch + (n - job.image) * form.whole:], y,
                                 n * size + (f + one) * positions, tables.starts, form.columns)
             i += many
 

@@ -138,8 +138,8 @@ class FilterOp(SpatialOp):
 
     def expect_parameters(self, ins: Shapes, weight: tuple[int, ...]) -> Shapes:
         """Shapes of all inputs, of which the first is known."""
-        found = [ins[0], expect("weight", ins[1], weight, ins[0])]
-        return found + [expect("bias", bias, (self.num_filter,), ins[0]) for bias in ins[2:]]
+        shapes = [ins[0], expect("weight", ins[1], weight, ins[0])]
+        return shapes + [expect("bias", bias, (self.num_filter,), ins[0]) for bias in ins[2:]]
 
     def geometry(self, data: Any) -> Geometry:
         """The convolution, for data (N, C, *image), an array or a Spec."""
@@ -230,9 +230,9 @@ class Convolution(ConvolutionParameters, FilterOp, name="Convolution"):
         out = unify(axes.join(batch, self.num_filter, size), outs[0], "computed and wanted output")
         assert out is not None
         # A stride of 1 loses no pixel, so the image follows from the output.
-        wanted = tuple(o + s - 1 - 2 * p if step == 1 and o else 0 for o, s, p, step
-                       in zip(axes.split(out)[2], span, pad, stride, strict=True))
-        data = unify(data, axes.join(out[0], 0, wanted), "given data and that of the output")
+        expected = tuple(o + s - 1 - 2 * p if step == 1 and o else 0 for o, s, p, step
+                         in zip(axes.split(out)[2], span, pad, stride, strict=True))
+        data = unify(data, axes.join(out[0], 0, expected), "given data and that of the output")
         weight = axes.join(self.num_filter, channels // self.num_group, kernel)
         return self.expect_parameters([data, *ins[1:]], weight), [out]
 

@@ -56,23 +56,23 @@ def _drop(x, mask, y, spare, limit, scale, draw, key):
     for tile in prange((x.size + TILE - 1) // TILE):
         start = tile * TILE
         stop = start + TILE
-        source, kept, target = x[start:stop], mask[start:stop], y[start:stop]
-        if kept.size == TILE:
-            _fill(kept, tile, limit, scale, draw, key)
+        source, factors, target = x[start:stop], mask[start:stop], y[start:stop]
+        if factors.size == TILE:
+            _fill(factors, tile, limit, scale, draw, key)
         else:
             _fill(spare, tile, limit, scale, draw, key)
-            for i in range(kept.size):
-                kept[i] = spare[i]
-        for i in range(kept.size):
-            target[i] = source[i] * kept[i]
+            for i in range(factors.size):
+                factors[i] = spare[i]
+        for i in range(factors.size):
+            target[i] = source[i] * factors[i]
 
 
 def _mask(mask: np.ndarray, limit: int, scale: np.floating, stream: Stream) -> None:
     """Compute the mask of `_drop`."""
     tiles = (mask.size + TILE - 1) // TILE
     drawn = words(stream, tiles * LANE).reshape(4, tiles, LANE).transpose(1, 0, 2)
-    kept = drawn.reshape(-1)[:mask.size].reshape(mask.shape) < limit
-    np.multiply(kept, scale, out=mask)
+    survivors = drawn.reshape(-1)[:mask.size].reshape(mask.shape) < limit
+    np.multiply(survivors, scale, out=mask)
 
 
 @dataclass(frozen=True)

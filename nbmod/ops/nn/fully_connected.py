@@ -54,12 +54,12 @@ class FullyConnected(FloatOp, name="FullyConnected", aliases=("_sparse_FullyConn
                 self._expect("bias", shape, (self.num_hidden,), data) for shape in ins[2:]]
         return [data, weight, *bias], [out]
 
-    def _expect(self, name: str, given: PartialShape, expected: tuple[int, ...],
+    def _expect(self, name: str, shape: PartialShape, expected: tuple[int, ...],
                 data: PartialShape) -> PartialShape:
         try:
-            return unify(given, expected)
+            return unify(shape, expected)
         except ShapeMismatch:
-            raise ShapeMismatch(f"{name} has shape {given}, expected {expected} from data {data}, "
+            raise ShapeMismatch(f"{name} has shape {shape}, expected {expected} from data {data}, "
                                 f"num_hidden {self.num_hidden} and flatten {self.flatten}"
                                 ) from None
 

@@ -151,11 +151,11 @@ class ClassLabels(NamedTuple):
 @kernel
 def _count_outside(label, classes, ignored, count):
     """count[0]: labels, truncated, that are neither one of so many classes nor `ignored`."""
-    found = 0
+    total = 0
     for i in range(label.size):
         whole = np.trunc(label[i])
-        found += not (0 <= whole < classes or whole == ignored)
-    count[0] = found
+        total += not (0 <= whole < classes or whole == ignored)
+    count[0] = total
 
 
 def _require_classes(labels: ClassLabels) -> None:

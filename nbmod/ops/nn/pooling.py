@@ -126,8 +126,8 @@ class Pooling(PoolingParameters, SpatialOp, name="Pooling"):
     needs: ClassVar = ("ograd", "data", "output")
 
     def list_needs(self) -> tuple[str, ...]:
-        kept = 1 if self.mode in (AVG, SUM) else 2 if self.mode == MAX else 3
-        return self.needs[:kept]
+        count = 1 if self.mode in (AVG, SUM) else 2 if self.mode == MAX else 3
+        return self.needs[:count]
 
     @property
     def mode(self) -> int:

@@ -128,19 +128,19 @@ def pool(x, y, mode, lowest, size, table, work):
     pixels, positions, planes, width = table.area, table.out, table.planes, table.width
     for worker in prange(len(work)):
         mine, neutral = work[worker], x.dtype.type(lowest)
-        tile, found = mine[:pixels * STEP], mine[pixels * STEP:]
+        tile, results = mine[:pixels * STEP], mine[pixels * STEP:]
         for job in range(np.int64(worker), (planes + STEP - 1) // STEP, len(work)):
             first = min(job * STEP, planes - STEP)
             _load(x, first * pixels, pixels, tile, width)
             for p in range(positions):
                 span = table.first[p], table.first[p + 1]
                 if mode == MAX:
-                    largest(tile, 0, table.seen, span, neutral, found, p * STEP)
+                    largest(tile, 0, table.seen, span, neutral, results, p * STEP)
                 else:
-                    add(tile, 0, table.seen, span, found, p * STEP)
+                    add(tile, 0, table.seen, span, results, p * STEP)
             if mode == AVG:
-                _divide(found, size)
-            _store(found, y, first * positions, positions, width)
+                _divide(results, size)
+            _store(results, y, first * positions, positions, width)
 
 
 @kernel(parallel=True)
@@ -150,7 +150,7 @@ def pool_back(gy, x, gx, mode, size, table, work):
     for worker in prange(len(work)):
         mine, out, area = work[worker], positions * STEP, pixels * STEP
         shares, which = mine[:out], mine[out:2 * out]
-        tile, given = mine[2 * out:2 * out + area], mine[2 * out + area:]
+        tile, gradient = mine[2 * out:2 * out + area], mine[2 * out + area:]
         for job in range(np.int64(worker), (planes + STEP - 1) // STEP, len(work)):
             first = min(job * STEP, planes - STEP)
             _load(gy, first * positions, positions, shares, width)
@@ -160,12 +160,12 @@ def pool_back(gy, x, gx, mode, size, table, work):
                 _load(x, first * pixels, pixels, tile, width)
                 for p in range(positions):
                     span = table.first[p], table.first[p + 1]
-                    find_largest(tile, 0, table.seen, table.seen, span, given, which, p * STEP)
+                    find_largest(tile, 0, table.seen, table.seen, span, gradient, which, p * STEP)
             for i in range(pixels):
                 span = table.begin[i], table.begin[i + 1]
                 if mode == MAX:
-                    add_labelled(shares, which, 0, table.seeing, table.pixels, span, given,
+                    add_labelled(shares, which, 0, table.seeing, table.pixels, span, gradient,
                                  i * STEP)
                 else:
-                    add(shares, 0, table.seeing, span, given, i * STEP)
-            _store(given, gx, first * pixels, pixels, width)
+                    add(shares, 0, table.seeing, span, gradient, i * STEP)
+            _store(gradient, gx, first * pixels, pixels, width)

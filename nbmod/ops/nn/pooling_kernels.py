@@ -135,11 +135,11 @@ def terms(passes: list[PoolPass]) -> int:
 def _terms_back(passes: list[PoolPass]) -> int:
     """Terms of a pixel's gradient, and of the partial sums that it needs: all pixels of a phase
     have one for each tap of the phase, whether a window is there or not."""
-    found, phases = 0, 1
+    terms, phases = 0, 1
     for each in reversed(passes):
-        found += each.taps.shape[1] * phases
+        terms += each.taps.shape[1] * phases
         phases *= size_of(each.phases)
-    return found
+    return terms
 
 
 def forward_passes(planes: WindowPlanes, is_max: bool) -> Passes:
@@ -204,23 +204,23 @@ def _prefetch_part(array, begin, size, part, parts):
 # ------------------------------------------------------------------------------------ padded planes
 
 @inlined
-def _finish(mode, found, y, begin, size, starts, columns):
+def _finish(mode, windows, y, begin, size, starts, columns):
     """Write reduced windows to a plane of y: divide means, take roots."""
     for row in range(len(starts)):
         source, line = np.uintp(starts[row]), np.uintp(row * columns)
         out = line + np.uintp(begin)
         if mode == AVG:
             for i in range(columns):
-                y[out + np.uintp(i)] = found[source + np.uintp(i)] / size[line + np.uintp(i)]
+                y[out + np.uintp(i)] = windows[source + np.uintp(i)] / size[line + np.uintp(i)]
         elif mode == SQUARE:
             for i in range(columns):
-                y[out + np.uintp(i)] = np.sqrt(found[source + np.uintp(i)])
+                y[out + np.uintp(i)] = np.sqrt(windows[source + np.uintp(i)])
         elif mode == CUBE:
             for i in range(columns):
-                y[out + np.uintp(i)] = np.cbrt(found[source + np.uintp(i)])
+                y[out + np.uintp(i)] = np.cbrt(windows[source + np.uintp(i)])
         else:
             for i in range(columns):
-                y[out + np.uintp(i)] = found[source + np.uintp(i)]
+                y[out + np.uintp(i)] = windows[source + np.uintp(i)]
 
 
 @inlined
@@ -324,21 +324,21 @@ def _find_maxima(planes, work, find, whole, run, ahead):
     """The labels of the first maxima of all windows of a plane."""
     source, which, last = planes, work[LABELS], len(find.sizes) - 1
     for p in range(last + 1):
-        into, found = work[SUMS + p % 2], work[LABELS + p % 2]
+        into, labels = work[SUMS + p % 2], work[LABELS + p % 2]
         count, phases, span, of_blocks = find.sizes[p]
         taps = find.spans[span], find.spans[span + 1]
         for q in range(count):
             for start in range(ahead, ahead + (run if p == last else whole), STEP):
                 first, to = q * phases * whole + start, q * whole + start
                 if p == 0:
-                    find_largest(source, first, find.offsets, find.labels, taps, into, found, to)
+                    find_largest(source, first, find.offsets, find.labels, taps, into, labels, to)
                 elif of_blocks:
-                    find_along(source, which, first, find.offsets, find.labels, taps, into, found,
+                    find_along(source, which, first, find.offsets, find.labels, taps, into, labels,
                                to, True)
                 else:
-                    find_along(source, which, first, find.offsets, find.labels, taps, into, found,
+                    find_along(source, which, first, find.offsets, find.labels, taps, into, labels,
                                to, False)
-        source, which = into, found
+        source, which = into, labels
     return which
 
 

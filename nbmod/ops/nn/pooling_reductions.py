@@ -64,9 +64,9 @@ def find_largest(source, start, offsets, labels, span, into, which, to):
 
 
 @inlined(always=True)
-def find_along(source, found, start, offsets, labels, span, into, which, to, unordered):
-    """STEP maxima that already have labels `found`, to which those of taps are added; where these
-    are `unordered`, the first of equal maxima is that with the smallest label."""
+def find_along(source, source_labels, start, offsets, labels, span, into, which, to, unordered):
+    """STEP maxima that already have labels, `source_labels`, to which those of taps are added;
+    where these are `unordered`, the first of equal maxima is that with the smallest label."""
     kind, (first, last) = source.dtype.type, span
     lowest, nowhere = kind(-np.inf), kind(-1)
     best, tap = stack_buffer(source.dtype), stack_buffer(source.dtype)
@@ -75,7 +75,7 @@ def find_along(source, found, start, offsets, labels, span, into, which, to, uno
     for t in range(first, last):
         at, number = np.uintp(start + offsets[t]), kind(labels[t])
         for k in range(STEP):
-            pixel, label = source[at + np.uintp(k)], found[at + np.uintp(k)] + number
+            pixel, label = source[at + np.uintp(k)], source_labels[at + np.uintp(k)] + number
             larger = pixel > best[k]
             if unordered:
                 larger |= (pixel == best[k]) & (label < tap[k])

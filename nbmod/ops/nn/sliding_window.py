@@ -318,11 +318,11 @@ def sliding_size(image: Sequence[int], span: Sequence[int], stride: Sequence[int
                  for size, wide, step, border in zip(image, span, stride, pad, strict=True))
 
 
-def expect(name: str, given: PartialShape, expected: tuple[int, ...], data: PartialShape
+def expect(name: str, shape: PartialShape, expected: tuple[int, ...], data: PartialShape
            ) -> PartialShape:
-    """`given` and `expected` unified; a ShapeMismatch that says where `expected` comes from."""
+    """`shape` and `expected` unified; a ShapeMismatch that says where `expected` comes from."""
     try:
-        return unify(given, expected)
+        return unify(shape, expected)
     except ShapeMismatch:
-        raise ShapeMismatch(f"{name} has shape {given}, expected {expected} from data {data}"
+        raise ShapeMismatch(f"{name} has shape {shape}, expected {expected} from data {data}"
                             ) from None

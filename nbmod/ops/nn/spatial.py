@@ -32,9 +32,9 @@ def through_channels_first(inner: Implementation) -> Implementation:
         copies = call.scratch[own:own + len(first)] if inner.key == NUMBA else [
             spec and np.empty(*spec) for spec in first]
         inside, outside = copies[:len(ins)], copies[len(ins):]
-        wanted = [copy if out is not None else None
-                  for copy, out in zip(outside, outs, strict=True)]
-        run = inner.prepare(op, inside, wanted, replace(call, scratch=call.scratch[:own]))
+        targets = [copy if out is not None else None
+                   for copy, out in zip(outside, outs, strict=True)]
+        run = inner.prepare(op, inside, targets, replace(call, scratch=call.scratch[:own]))
         before = list(zip(inside, map(_moved, ins), strict=True))
         after = [(_moved(out), copy) for copy, out in zip(outside, outs, strict=True)
                  if out is not None]
