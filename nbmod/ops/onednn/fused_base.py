@@ -310,46 +310,46 @@ class FusedOp(FloatOp):
         return dict(zip(self.list_inputs(), values, strict=False))
 
     def infer_shape(self, ins: Shapes, outs: Shapes) -> tuple[Shapes, Shapes]:
-        chain, given = self.chain, self.pick(ins)
+        chain, shapes = self.chain, self.pick(ins)
         names = chain.layer.list_inputs()
-        found, (out,) = chain.layer.infer_shape([given[name] for name in names], [outs[0]])
+        in_shapes, (out,) = chain.layer.infer_shape([shapes[name] for name in names], [outs[0]])
         if chain.adds:
-            out = unify(out, given.get("sum"), "computed output and the tensor added")
-            given["sum"] = out
-        given.update(zip(names, found, strict=True))
+            out = unify(out, shapes.get("sum"), "computed output and the tensor added")
+            shapes["sum"] = out
+        shapes.update(zip(names, in_shapes, strict=True))
         if chain.norm is not None:
             names = chain.norm.list_inputs()[1:]
-            found, _ = chain.norm.infer_shape([out, *[given[name] for name in names]],
-                                              [out, None, None])
-            given.update(zip(names, found[1:], strict=True))
-        given.update((name, (1,)) for name in self.ranges)
-        return [given[name] for name in self.list_inputs()], [out, *[(1,)] * (len(outs) - 1)]
+            in_shapes, _ = chain.norm.infer_shape([out, *[shapes[name] for name in names]],
+                                                  [out, None, None])
+            shapes.update(zip(names, in_shapes[1:], strict=True))
+        shapes.update((name, (1,)) for name in self.ranges)
+        return [shapes[name] for name in self.list_inputs()], [out, *[(1,)] * (len(outs) - 1)]
 
     def infer_type(self, ins: Types, outs: Types) -> tuple[Types, Types]:
         if self.quantized:
             return self.integer_types(ins, outs)
-        chain, given = self.chain, self.pick(ins)
+        chain, types = self.chain, self.pick(ins)
         names = [*chain.layer.list_inputs(), *["sum"] * chain.adds]
-        expect_type("data", given["data"], [FLOAT, FLOAT16])
-        found, (out, *_) = super().infer_type([given[name] for name in names], outs[:1])
-        given.update(zip(names, found, strict=True))
+        expect_type("data", types["data"], [FLOAT, FLOAT16])
+        in_types, (out, *_) = super().infer_type([types[name] for name in names], outs[:1])
+        types.update(zip(names, in_types, strict=True))
         if chain.norm is not None:
             names = list(chain.norm.list_inputs()[1:])
-            found, _ = chain.norm.infer_type([out, *[given[name] for name in names]],
-                                             [out, None, None])
-            given.update(zip(names, found[1:], strict=True))
-        return [given[name] for name in self.list_inputs()], [out]
+            in_types, _ = chain.norm.infer_type([out, *[types[name] for name in names]],
+                                                [out, None, None])
+            types.update(zip(names, in_types[1:], strict=True))
+        return [types[name] for name in self.list_inputs()], [out]
 
     def integer_types(self, ins: Types, outs: Types) -> tuple[Types, Types]:
         """Types where data and the tensor added are 8-bit; weights have `weight_type`."""
-        given = self.pick(ins)
-        for name, dtype in given.items():
+        types = self.pick(ins)
+        for name, dtype in types.items():
             if name in ("data", "sum"):
                 expect_type(name, dtype, BYTES)
             else:
-                given[name] = merge_types(name, dtype, self.weight_type(name))
+                types[name] = merge_types(name, dtype, self.weight_type(name))
         out = merge_types("output", outs[0], self.out_type)
-        return list(given.values()), [out, *[FLOAT] * (len(outs) - 1)]
+        return list(types.values()), [out, *[FLOAT] * (len(outs) - 1)]
 
     def weight_type(self, name: str) -> np.dtype:
         """The type of an input other than data and the tensor added."""

@@ -125,35 +125,35 @@ class FusedConvolution(FusedOp, name="_sg_mkldnn_conv"):
         `layer` is a function that computes the convolution with the first array of `own_work`, and
         its result.
         """
-        given, (weight, scale, workspace), (convolve, sums) = self.pick(ins), work, layer
+        inputs, (weight, scale, workspace), (convolve, sums) = self.pick(ins), work, layer
         planes = (outs[0].shape[0], outs[0].shape[1], -1)
-        other = given.get("sum")
+        other = inputs.get("sum")
         finish = self.finish.prepare(
             sums.reshape(planes), None if other is None else other.reshape(planes),
             outs[0].reshape(planes), workspace.reshape(planes) if workspace.size else workspace,
             passes)
         if self.quantized:
-            return partial(self._quantized, given, outs, weight, scale, convolve, finish,
+            return partial(self._quantized, inputs, outs, weight, scale, convolve, finish,
                            passes.quantize_rows)
-        return partial(self._real, given, weight, scale, convolve, finish)
+        return partial(self._real, inputs, weight, scale, convolve, finish)
 
-    def _folded(self, given: dict[str, Any]) -> tuple[Any, Any]:
-        norm = [given[name] for name in NORM] if self.chain.norm is not None else []
-        return folded(self.chain.norm, given.get("bias"), norm, len(given["weight"]))
+    def _folded(self, inputs: dict[str, Any]) -> tuple[Any, Any]:
+        norm = [inputs[name] for name in NORM] if self.chain.norm is not None else []
+        return folded(self.chain.norm, inputs.get("bias"), norm, len(inputs["weight"]))
 
-    def _real(self, given: dict[str, Any], weight: np.ndarray, scale: np.ndarray, convolve: Run,
+    def _real(self, inputs: dict[str, Any], weight: np.ndarray, scale: np.ndarray, convolve: Run,
               finish: Callable[..., None]) -> None:
-        factor, offset = self._folded(given)
-        np.multiply(given["weight"], factor.reshape(-1, *[1] * (weight.ndim - 1)), out=weight)
+        factor, offset = self._folded(inputs)
+        np.multiply(inputs["weight"], factor.reshape(-1, *[1] * (weight.ndim - 1)), out=weight)
         convolve()
         scale.fill(1)
         finish(offset, scale, float(self.chain.adds), ONE)
 
-    def _quantized(self, given: dict[str, Any], outs: Sequence[Any], weight: np.ndarray,
+    def _quantized(self, inputs: dict[str, Any], outs: Sequence[Any], weight: np.ndarray,
                    scale: np.ndarray, convolve: Run, finish: Callable[..., None],
                    quantize_rows: Callable[..., None]) -> None:
-        factor, offset = self._folded(given)
-        rows, data = given["weight"].reshape(len(weight), -1), given["data"]
+        factor, offset = self._folded(inputs)
+        rows, data = inputs["weight"].reshape(len(weight), -1), inputs["data"]
         if self.calibrated:
             quantize_rows(rows, factor, LEVELS[INT8], scale, weight.reshape(rows.shape))
         else:
@@ -162,14 +162,14 @@ class FusedConvolution(FusedOp, name="_sg_mkldnn_conv"):
                           weight.reshape(1, -1))
             scale[:] = scale[0]
         convolve()
-        data_ends = given["data_min"], given["data_max"]
+        data_ends = inputs["data_min"], inputs["data_max"]
         data_unit = per_unit(data.dtype, *data_ends) or ONE
         steps = data_unit * scale
         unit, low, high = _output_range(self, data.dtype, data_ends, scale[0], steps[0])
         share = 0.0
         if self.chain.adds:
-            share = float(quotient(unit, per_unit(given["sum"].dtype, given["sum_min"],
-                                                  given["sum_max"])))
+            share = float(quotient(unit, per_unit(inputs["sum"].dtype, inputs["sum_min"],
+                                                  inputs["sum_max"])))
         scales = unit / data_unit / scale if self.calibrated else np.ones_like(scale)
         finish(np.rint(offset * steps), scales, share, unit)
         set_range(outs, low, high)
@@ -245,16 +245,16 @@ class FusedFullyConnected(FusedOp, name="_sg_mkldnn_fully_connected"):
                 Spec((self.layer.num_hidden,), FLOAT)]
 
     def scratch(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
-        own, given = self.own_work(ins, outs), self.pick(ins)
+        own, inputs = self.own_work(ins, outs), self.pick(ins)
         if self.quantized:
             return own
-        return own + self.layer.scratch([given["data"], given["weight"]], [outs[0]])
+        return own + self.layer.scratch([inputs["data"], inputs["weight"]], [outs[0]])
 
     def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         if self.quantized:
             return self.chained(ins, outs, call.scratch, None, KERNELS)
-        given, (workspace, *scratch) = self.pick(ins), call.scratch
-        multiply = self.layer.prepare([given["data"], given["weight"]], [outs[0]],
+        inputs, (workspace, *scratch) = self.pick(ins), call.scratch
+        multiply = self.layer.prepare([inputs["data"], inputs["weight"]], [outs[0]],
                                        Call(scratch=scratch))
         return self.chained(ins, outs, [workspace], multiply, KERNELS)
 
@@ -264,39 +264,39 @@ class FusedFullyConnected(FusedOp, name="_sg_mkldnn_fully_connected"):
 
         `multiply` computes the floating-point layer, `work` begins with `own_work`.
         """
-        given, out, hidden = self.pick(ins), outs[0], self.layer.num_hidden
+        inputs, out, hidden = self.pick(ins), outs[0], self.layer.num_hidden
         workspace, rows = work[0], (-1, hidden, 1)
         sums = out if multiply else work[1]
         finish = self.finish.prepare(sums.reshape(rows), None, out.reshape(rows),
                                      workspace.reshape(rows) if workspace.size else workspace,
                                      passes)
         if multiply is None:
-            return partial(self._quantized, given, outs, work[1:5], finish, passes)
-        bias, ones = given.get("bias", np.zeros(hidden, FLOAT)), np.ones(hidden, FLOAT)
+            return partial(self._quantized, inputs, outs, work[1:5], finish, passes)
+        bias, ones = inputs.get("bias", np.zeros(hidden, FLOAT)), np.ones(hidden, FLOAT)
         return all_of([multiply, partial(finish, bias, ones, 0.0, ONE)])
 
-    def _quantized(self, given: dict[str, Any], outs: Sequence[Any], work: Sequence[Any],
+    def _quantized(self, inputs: dict[str, Any], outs: Sequence[Any], work: Sequence[Any],
                    finish: Callable[..., None], passes: ChainPasses) -> None:
-        data, weight, (real, sums, rounded, scale) = given["data"], given["weight"], work
-        data_ends = given["min_data"], given["max_data"]
+        data, weight, (real, sums, rounded, scale) = inputs["data"], inputs["weight"], work
+        data_ends = inputs["min_data"], inputs["max_data"]
         data_unit = per_unit(data.dtype, *data_ends) or ONE
         if self.per_row:
             ones = np.ones(len(weight), FLOAT)
             passes.quantize_rows(weight, ones, LEVELS[INT8], scale, rounded)
             weight = rounded
         else:
-            weight_ends = given["min_weight"], given["max_weight"]
+            weight_ends = inputs["min_weight"], inputs["max_weight"]
             scale.fill(per_unit(INT8, *weight_ends) or ONE)
         sums = sums.reshape(-1, len(weight))
         passes.row_products(data.reshape(len(sums), -1), weight, sums)
         np.copyto(real, sums.reshape(real.shape), casting="same_kind")
         steps = data_unit * scale
         offset = np.zeros(len(weight), FLOAT)
-        if "bias" in given and self.per_row:
-            offset = np.rint(given["bias"] * steps)
-        elif "bias" in given:
-            bias_unit = per_unit(INT8, given["min_bias"], given["max_bias"])
-            offset = np.rint(given["bias"] * quotient(steps[0], bias_unit))
+        if "bias" in inputs and self.per_row:
+            offset = np.rint(inputs["bias"] * steps)
+        elif "bias" in inputs:
+            bias_unit = per_unit(INT8, inputs["min_bias"], inputs["max_bias"])
+            offset = np.rint(inputs["bias"] * quotient(steps[0], bias_unit))
         unit, low, high = _output_range(self, data.dtype, data_ends, scale[0], steps[0])
         sums_only = self.out_type == INT32
         finish(offset, np.ones_like(scale) if sums_only else unit / data_unit / scale, 0.0, unit)
