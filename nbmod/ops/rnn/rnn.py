@@ -111,20 +111,20 @@ class RNN(FloatOp, name="RNN"):
         layout, named = self.layout, dict(zip(self.list_inputs(), ins, strict=True))
         data = steps, samples, inputs = self._data_shape(named, outs[0])
         cells = layout.num_layers * layout.directions
-        wanted = {
+        expected = {
             "data": data,
             "parameters": (layout.size(inputs) if inputs else 0,),
             "state": (cells, samples, layout.output_size),
             "state_cell": (cells, samples, layout.state_size),
             "sequence_length": (samples,),
         }
-        found = [expect(name, shape, wanted[name], data) for name, shape in named.items()]
-        results = [(steps, samples, layout.directions * layout.output_size), wanted["state"],
-                   wanted["state_cell"]][:self.num_visible]
+        shapes = [expect(name, shape, expected[name], data) for name, shape in named.items()]
+        results = [(steps, samples, layout.directions * layout.output_size), expected["state"],
+                   expected["state_cell"]][:self.num_visible]
         visible = [unify(want, shape, "computed and wanted output")
                    for want, shape in zip(results, outs[:-1], strict=True)]
         plan = RnnPlan(layout, data, np.dtype(np.float32), self.p > 0)
-        return found, [*visible, (plan.workspace_size if is_known(data) else 0,)]
+        return shapes, [*visible, (plan.workspace_size if is_known(data) else 0,)]
 
     def _data_shape(self, known: dict[str, PartialShape], output: PartialShape
                     ) -> tuple[int, int, int]:
@@ -145,10 +145,10 @@ class RNN(FloatOp, name="RNN"):
     def infer_type(self, ins, outs):
         floats = [kind for name, kind in zip(self.list_inputs(), ins, strict=True)
                   if name != "sequence_length"]
-        found, visible = super().infer_type(floats, outs[:-1])
-        kind = found[0]
+        kinds, visible = super().infer_type(floats, outs[:-1])
+        kind = kinds[0]
         lengths = [ins[-1] or kind] if self.use_sequence_length else []
-        return [*found, *lengths], [*visible, None if kind is None else accumulator(kind)]
+        return [*kinds, *lengths], [*visible, None if kind is None else accumulator(kind)]
 
     # -- execution ------------------------------------------------------------------------------
 
@@ -187,9 +187,9 @@ class RNN(FloatOp, name="RNN"):
 
     def prepare_backward(self, ins, outs, call) -> Run:
         ograds, rest = ins[:self.num_visible], ins[self.num_visible:]
-        *given, output, workspace = rest
-        plan = self._plan(given[0])
-        arrays, grads = self._arrays(plan, given), self._arrays(plan, outs)
+        *inputs, output, workspace = rest
+        plan = self._plan(inputs[0])
+        arrays, grads = self._arrays(plan, inputs), self._arrays(plan, outs)
         scratch = dict(zip(plan.backward_scratch(), call.scratch, strict=False))
         runs = [lambda: grads.lengths.fill(0)] if grads.lengths is not None else []
         heads = [*ograds, None, None][:3]

@@ -96,10 +96,10 @@ def _recur_few(mode, share, weights, gates, h):
 
 
 @inlined
-def _finish(cell, share, kept, y, state, lengths, clip):
+def _finish(cell, share, results, y, state, lengths, clip):
     """Gates, states and outputs of a job's samples at step t."""
     d, job, jobs, t = share
-    (gates, cells, hidden), (h, c) = kept, state
+    (gates, cells, hidden), (h, c) = results, state
     first, last = _span(job, jobs, y.shape[1])
     for n in range(first, last):
         row = hidden[d, t % hidden.shape[1], n] if hidden.size else y[t, n, d]
@@ -119,8 +119,8 @@ def _project(share, hidden, packed, y, work):
     """A job's columns of y at step t, projected from `hidden` of that step."""
     d, job, jobs, t = share
     _, samples, directions, out = y.shape
-    size, kept = hidden.shape[3], hidden.shape[1]
-    add_gemm_share(hidden.reshape(-1), (d * kept + t % kept) * samples * size, size, samples,
+    size, steps = hidden.shape[3], hidden.shape[1]
+    add_gemm_share(hidden.reshape(-1), (d * steps + t % steps) * samples * size, size, samples,
                    packed[d], y.reshape(-1), (t * samples * directions + d) * out,
                    directions * out, out, (job, jobs), work)
 
@@ -139,46 +139,46 @@ def _keep(share, y, h, lengths):
 
 
 @kernel(parallel=True)
-def forward_layer(cell, packed, kept, y, state, lengths, clip, work):
+def forward_layer(cell, packed, results, y, state, lengths, clip, work):
     """y and the last states, from gates that hold the input's contribution.
 
     cell     `CellGates`
     packed   h2h^T of all directions
-    kept     gates, cells, hidden; hidden is empty without a projection
+    results  gates, cells, hidden; hidden is empty without a projection
     state    h and c, the first state on entry, the last on exit
     lengths  steps of each sample; clip: bounds of c, and whether NaN is clipped as well
     work     (jobs, ...)
     """
     (steps, _, directions, _), count, cell = y.shape, len(work), CellGates(*cell)
-    (gates, _, _), (h, _) = kept, state
+    (gates, _, _), (h, _) = results, state
     for s in range(steps):
         for job in prange(count):
             share = _share(np.int64(job), count, directions, s, steps)
             _recur(cell.mode, share, packed, gates, h, work[job])
         for job in prange(count):
             share = _share(np.int64(job), count, directions, s, steps)
-            _finish(cell, share, kept, y, state, lengths, clip)
+            _finish(cell, share, results, y, state, lengths, clip)
 
 
 @kernel(parallel=True)
-def forward_few(cell, weights, kept, y, state, lengths, clip, work):
+def forward_few(cell, weights, results, y, state, lengths, clip, work):
     """`forward_layer` for few steps and samples; `weights` are h2h of the first and of the last
     direction, not packed."""
     (steps, _, directions, _), count, cell = y.shape, len(work), CellGates(*cell)
-    (gates, _, _), (h, _) = kept, state
+    (gates, _, _), (h, _) = results, state
     for s in range(steps):
         for job in prange(count):
             share = _share(np.int64(job), count, directions, s, steps)
             _recur_few(cell.mode, share, weights, gates, h)
-            _finish(cell, share, kept, y, state, lengths, clip)
+            _finish(cell, share, results, y, state, lengths, clip)
 
 
 @kernel(parallel=True)
-def forward_projected(cell, weights, kept, y, state, lengths, clip, work):
+def forward_projected(cell, weights, results, y, state, lengths, clip, work):
     """`forward_layer` with a projection; `weights` are h2h^T and h2r^T of all directions, packed,
     then those of `forward_few`, which are empty where h2h^T is packed."""
     (steps, _, directions, _), count, cell = y.shape, len(work), CellGates(*cell)
-    (recurrent, projection, ahead, back), (gates, _, hidden), (h, _) = weights, kept, state
+    (recurrent, projection, ahead, back), (gates, _, hidden), (h, _) = weights, results, state
     for s in range(steps):
         for job in prange(count):
             share = _share(np.int64(job), count, directions, s, steps)
@@ -188,7 +188,7 @@ def forward_projected(cell, weights, kept, y, state, lengths, clip, work):
                 _recur(cell.mode, share, recurrent, gates, h, work[job])
         for job in prange(count):
             share = _share(np.int64(job), count, directions, s, steps)
-            _finish(cell, share, kept, y, state, lengths, clip)
+            _finish(cell, share, results, y, state, lengths, clip)
         for job in prange(count):
             share = _share(np.int64(job), count, directions, s, steps)
             _project(share, hidden, projection, y, work[job])
@@ -205,10 +205,10 @@ def _previous(d, t, n, steps, length, values, start):
 
 
 @inlined
-def _begin(share, y, made, grads, h0, lengths):
+def _begin(share, y, buffers, grads, h0, lengths):
     """Previous outputs of a job's samples, and dh with the gradient of y at step t."""
     d, job, jobs, t = share
-    (_, before, douts, wide), (gy, dh, _) = made, grads
+    (_, before, douts, wide), (gy, dh, _) = buffers, grads
     last_step = t - 1 if d == 0 else t + 1
     first, last = _span(job, jobs, dh.shape[1])
     for n in range(first, last):
@@ -225,20 +225,20 @@ def _begin(share, y, made, grads, h0, lengths):
 
 
 @inlined
-def _unproject(share, packed, made, work):
+def _unproject(share, packed, buffers, work):
     """A job's columns of wide, the gradient of the hidden outputs."""
     d, job, jobs, t = share
-    _, _, douts, wide = made
+    _, _, douts, wide = buffers
     (_, steps, samples, out), size = douts.shape, wide.shape[2]
     add_gemm_share(douts.reshape(-1), (d * steps + t) * samples * out, out, samples, packed[d],
                    wide.reshape(-1), d * samples * size, size, size, (job, jobs), work)
 
 
 @inlined
-def _differentiate(cell, share, kept, made, grads, c0, lengths, clip):
+def _differentiate(cell, share, results, buffers, grads, c0, lengths, clip):
     """dgates of a job's samples."""
     d, job, jobs, t = share
-    (gates, cells, _), (dgates, before, _, wide), (_, dh, dc) = kept, made, grads
+    (gates, cells, _), (dgates, before, _, wide), (_, dh, dc) = results, buffers, grads
     first, last = _span(job, jobs, dh.shape[1])
     for n in range(first, last):
         if t < lengths[n]:
@@ -263,25 +263,25 @@ def _return(mode, share, packed, dgates, dh, work):
 
 
 @kernel(parallel=True)
-def backward_layer(cell, packed, kept, made, grads, states, lengths, clip, work):
+def backward_layer(cell, packed, results, buffers, grads, states, lengths, clip, work):
     """Gradients of the pre-activations, and of the first states.
 
     cell     `CellGates`
     packed   h2h of all directions; work as in `forward_layer`
-    kept     gates, cells, y: results of the forward pass
-    made     dgates; before (D, T, N, R), the previous outputs; douts (D, T, N, R), gradients of the
+    results  gates, cells, y: results of the forward pass
+    buffers  dgates; before (D, T, N, R), the previous outputs; douts (D, T, N, R), gradients of the
              projected outputs, and wide (D, N, H), workspace: both empty without a projection
     grads    gy, dh, dc; on entry the latter are the gradients of the last states
     states   the first h and c
     """
-    (gy, dh, _), (dgates, _, _, _), (_, _, y), (h0, c0) = grads, made, kept, states
+    (gy, dh, _), (dgates, _, _, _), (_, _, y), (h0, c0) = grads, buffers, results, states
     (steps, _, directions, _), count, cell = gy.shape, len(work), CellGates(*cell)
     for s in range(steps - 1, -1, -1):
         # gradients of the cells and of the pre-activations
         for job in prange(count):
             share = _share(np.int64(job), count, directions, s, steps)
-            _begin(share, y, made, grads, h0, lengths)
-            _differentiate(cell, share, kept, made, grads, c0, lengths, clip)
+            _begin(share, y, buffers, grads, h0, lengths)
+            _differentiate(cell, share, results, buffers, grads, c0, lengths, clip)
         # gradient of the previous outputs, by h2h
         for job in prange(count):
             share = _share(np.int64(job), count, directions, s, steps)
@@ -289,22 +289,22 @@ def backward_layer(cell, packed, kept, made, grads, states, lengths, clip, work)
 
 
 @kernel(parallel=True)
-def backward_projected(cell, packed, kept, made, grads, states, lengths, clip, work):
+def backward_projected(cell, packed, results, buffers, grads, states, lengths, clip, work):
     """`backward_layer` with a projection; `packed` are h2h and h2r of all directions."""
-    (gy, dh, _), (dgates, _, _, _), (_, _, y), (h0, c0) = grads, made, kept, states
+    (gy, dh, _), (dgates, _, _, _), (_, _, y), (h0, c0) = grads, buffers, results, states
     (recurrent, projection), cell = packed, CellGates(*cell)
     (steps, _, directions, _), count = gy.shape, len(work)
     for s in range(steps - 1, -1, -1):
         # gradient of the hidden outputs, through the projection
         for job in prange(count):
             share = _share(np.int64(job), count, directions, s, steps)
-            _begin(share, y, made, grads, h0, lengths)
+            _begin(share, y, buffers, grads, h0, lengths)
         for job in prange(count):
             share = _share(np.int64(job), count, directions, s, steps)
-            _unproject(share, projection, made, work[job])
+            _unproject(share, projection, buffers, work[job])
         for job in prange(count):
             share = _share(np.int64(job), count, directions, s, steps)
-            _differentiate(cell, share, kept, made, grads, c0, lengths, clip)
+            _differentiate(cell, share, results, buffers, grads, c0, lengths, clip)
         for job in prange(count):
             share = _share(np.int64(job), count, directions, s, steps)
             _return(cell.mode, share, recurrent, dgates, dh, work[job])

@@ -135,8 +135,8 @@ class RnnPlan:
     @cached_property
     def matrices(self) -> dict[tuple[int, int, str], Matrix]:
         """Pieces of the parameter vector."""
-        found = self.layout.matrices(self.data[2])
-        return {(m.layer, m.direction, m.kind): m for m in found}
+        matrices = self.layout.matrices(self.data[2])
+        return {(m.layer, m.direction, m.kind): m for m in matrices}
 
     def weights(self, vector: Vector) -> Weights:
         """Views of the pieces of the parameter vector, or of its gradient."""
@@ -149,13 +149,13 @@ class RnnPlan:
 
     # -- stores of layers ---------------------------------------------------------------------
 
-    def _store_shapes(self, last: bool, kept: bool) -> LayerResults:
+    def _store_shapes(self, last: bool, is_training: bool) -> LayerResults:
         """Shapes of a layer's arrays; of the last one y is the output."""
-        steps = self.data[0] if kept else 1
         y = (0,) if last else self.y_shape
         mask = y if self.dropout else (0,)
+        steps, x = (self.data[0], mask) if is_training else (1, (0,))
         return LayerResults(self.per_step(self.width), self.per_step(self.cell_size, steps),
-                            self.per_step(self.hidden_size, steps), y, mask, mask if kept else (0,))
+                            self.per_step(self.hidden_size, steps), y, mask, x)
 
     @property
     def workspace_size(self) -> int:

@@ -51,16 +51,16 @@ class Arrays(NamedTuple):
 Clip = tuple[Any, Any, bool]
 
 
-def set_lengths(given: np.ndarray | None, lengths: np.ndarray, steps: int) -> None:
+def set_lengths(values: np.ndarray | None, lengths: np.ndarray, steps: int) -> None:
     """Integer lengths from the operator's input; all steps without one."""
-    if given is None:
+    if values is None:
         lengths.fill(steps)
         return
-    wrong = given[~((given >= 0) & (given <= steps))]
+    wrong = values[~((values >= 0) & (values <= steps))]
     if wrong.size:
         raise MXNetError(f"sequence_length has the value {wrong[0]}, expected 0 to {steps}, the "
                          "number of steps of data")
-    np.copyto(lengths, given, casting="unsafe")
+    np.copyto(lengths, values, casting="unsafe")
 
 
 def _pack_all(array: np.ndarray, matrices: Sequence[Any]) -> list[Run]:
@@ -163,7 +163,7 @@ def backward_steps(plan: RnnPlan, ins: Arrays, stores: list[LayerResults], ograd
     """Functions of the backward pass; `ograds` are those of the output, of h and of c, or None."""
     dh, dc, lengths = scratch["h"], scratch["c"], scratch["lengths"]
     steps: list[Run] = [partial(set_lengths, ins.lengths, lengths, plan.data[0])]
-    steps += [partial(_start, array, given) for array, given in zip((dh, dc), ograds[1:],
+    steps += [partial(_start, array, ograd) for array, ograd in zip((dh, dc), ograds[1:],
                                                                     strict=True)]
     h0, c0 = (scratch[name] if array is None else array.reshape(scratch[name].shape)
               for name, array in (("h", ins.state), ("c", ins.state_cell)))
@@ -186,9 +186,9 @@ def backward_steps(plan: RnnPlan, ins: Arrays, stores: list[LayerResults], ograd
     return steps
 
 
-def _start(array: np.ndarray, given: np.ndarray | None) -> None:
+def _start(array: np.ndarray, ograd: np.ndarray | None) -> None:
     """Gradients of the last states; zero where they are not outputs."""
-    array[...] = 0 if given is None else given.reshape(array.shape)
+    array[...] = 0 if ograd is None else ograd.reshape(array.shape)
 
 
 def _layer_backward(plan: RnnPlan, layer: int, weights: Weights, store: LayerResults,
@@ -201,9 +201,9 @@ def _layer_backward(plan: RnnPlan, layer: int, weights: Weights, store: LayerRes
         steps += _pack_all(scratch["projection"],
                            plan.of_directions(weights, layer, "h2r_weight"))
         run, packed = backward_projected, (packed, scratch["projection"])
-    made = (scratch["dgates"], scratch["before"], scratch["douts"], scratch["wide"][:, 0])
-    steps.append(partial(run, plan.cell, packed, (store.gates, store.cells, store.y), made, grads,
-                         states, scratch["lengths"], clip, scratch["shares"]))
+    buffers = (scratch["dgates"], scratch["before"], scratch["douts"], scratch["wide"][:, 0])
+    steps.append(partial(run, plan.cell, packed, (store.gates, store.cells, store.y), buffers,
+                         grads, states, scratch["lengths"], clip, scratch["shares"]))
     return steps
 
 
@@ -215,16 +215,16 @@ def _parameter_gradients(plan: RnnPlan, layer: int, x: np.ndarray, store: LayerR
 
     def weight(kind: str, d: int, sums: np.ndarray, parts: list[GateRows], b: np.ndarray) -> None:
         """sums^T b, over all steps."""
-        found = grads.get((layer, d, kind))
-        if found is not None:
+        gradient = grads.get((layer, d, kind))
+        if gradient is not None:
             b = b.reshape(rows, -1)
-            steps.extend(_product(sums[:, part.columns].T, b, found[part.rows], scratch["work"])
+            steps.extend(_product(sums[:, part.columns].T, b, gradient[part.rows], scratch["work"])
                          for part in parts)
 
     def bias(kind: str, d: int, sums: np.ndarray, parts: list[GateRows]) -> None:
-        found = grads.get((layer, d, kind))
-        if found is not None:
-            steps.extend(prepare_bias_gradient(sums[:, part.columns], found[part.rows])
+        gradient = grads.get((layer, d, kind))
+        if gradient is not None:
+            steps.extend(prepare_bias_gradient(sums[:, part.columns], gradient[part.rows])
                          for part in parts)
 
     for d in range(plan.layout.directions):

@@ -107,24 +107,24 @@ class RnnLayout:
     def input_size(self, size: int) -> int:
         """The inverse of `size`; ShapeMismatch if no data size has that many parameters."""
         per_input = self.size(1) - self.size(0)
-        found, rest = divmod(size - self.size(0), per_input)
-        if rest or found < 1:
+        inputs, rest = divmod(size - self.size(0), per_input)
+        if rest or inputs < 1:
             raise ShapeMismatch(
                 f"parameters has {size} elements, expected {self.size(0)} + {per_input} I for data "
                 f"(T, N, I): {self}")
-        return found
+        return inputs
 
     def matrices(self, input_size: int) -> list[Matrix]:
         """The vector's pieces in order, gates together."""
-        found: list[Matrix] = []
+        matrices: list[Matrix] = []
         offset = 0
         for part in ("weight", "bias"):
             for layer in range(self.num_layers):
                 for direction in range(self.directions):
                     for kind, shape in self._shapes(layer, input_size, part).items():
-                        found.append(Matrix(layer, direction, f"{kind}_{part}", offset, shape))
+                        matrices.append(Matrix(layer, direction, f"{kind}_{part}", offset, shape))
                         offset += size_of(shape)
-        return found
+        return matrices
 
     def _shapes(self, layer: int, input_size: int, part: str) -> dict[str, tuple[int, ...]]:
         """Shapes of the matrices, or of the biases, of one direction of a layer."""
@@ -139,12 +139,12 @@ class RnnLayout:
 
     def pieces(self, input_size: int) -> list[WeightSlice]:
         """The vector's pieces in order, gate by gate, under the names of `nbmod.rnn`."""
-        found: list[WeightSlice] = []
+        pieces: list[WeightSlice] = []
         for matrix in self.matrices(input_size):
             kind, part = matrix.kind.split("_")
             gates = ("",) if kind == "h2r" else self.gates
             shape = (matrix.shape[0] // len(gates), *matrix.shape[1:])
             for i, gate in enumerate(gates):
                 name = f"{'lr'[matrix.direction]}{matrix.layer}_{kind}{gate}_{part}"
-                found.append(WeightSlice(name, matrix.offset + i * size_of(shape), shape))
-        return found
+                pieces.append(WeightSlice(name, matrix.offset + i * size_of(shape), shape))
+        return pieces
