@@ -126,9 +126,9 @@ class CSR:
     def columns(self, start: int, stop: int) -> CSR:
         """The columns from `start` to `stop`."""
         require_inside(self)
-        kept = (self.indices >= start) & (self.indices < stop)
-        return CSR(_pointers(self.row_of_each[kept], len(self)), self.indices[kept] - start,
-                   self.data[kept], (len(self), max(stop - start, 0)))
+        mask = (self.indices >= start) & (self.indices < stop)
+        return CSR(_pointers(self.row_of_each[mask], len(self)), self.indices[mask] - start,
+                   self.data[mask], (len(self), max(stop - start, 0)))
 
     @staticmethod
     def concatenate(parts: Sequence[CSR]) -> CSR:
@@ -218,11 +218,11 @@ class RowSparse:
     def retain(self, rows: np.ndarray) -> RowSparse:
         """These rows, stored or not, in this order."""
         place = positions(rows, self.indices, len(self))
-        found = place >= 0
-        if found.all():
+        mask = place >= 0
+        if mask.all():
             return RowSparse(rows, _taken(self.data, place), self.shape)
         data = CPU.full((len(rows), *self.shape[1:]), self.dtype, 0)
-        data[found] = self.data[place[found]]
+        data[mask] = self.data[place[mask]]
         return RowSparse(rows, data, self.shape)
 
     def problem(self, full: bool = True) -> str:
@@ -311,8 +311,8 @@ def from_dense(dense: np.ndarray, stype: str) -> Sparse | np.ndarray:
                    dense.shape)
     if dense.ndim == 0:
         raise ArgumentError("cast_storage: data has no axis, expected at least 1 for row_sparse")
-    kept = np.flatnonzero(dense.reshape(len(dense), -1).any(axis=1)).astype(np.int64)
-    return RowSparse(kept, _taken(dense, kept), dense.shape)
+    indices = np.flatnonzero(dense.reshape(len(dense), -1).any(axis=1)).astype(np.int64)
+    return RowSparse(indices, _taken(dense, indices), dense.shape)
 
 
 def _taken(data: np.ndarray, rows: np.ndarray) -> np.ndarray:

@@ -178,8 +178,8 @@ def _where(op: Op, condition: CSR, x: np.ndarray, y: np.ndarray) -> np.ndarray:
 def places_set(condition: CSR) -> tuple[np.ndarray, np.ndarray]:
     """Rows and columns of the elements that are not 0."""
     require_inside(condition)
-    kept = condition.data != 0
-    return condition.row_of_each[kept], condition.indices[kept]
+    mask = condition.data != 0
+    return condition.row_of_each[mask], condition.indices[mask]
 
 
 def _embed(op: Any, indices: np.ndarray, weight: RowSparse) -> np.ndarray:

@@ -77,7 +77,7 @@ def _scatter_by_numpy(starts, which, data, dense, out):
     np.add.at(out, which[inside], data[inside, None] * dense[rows])
 
 
-@kernel(parallel=True, plain=lambda parts, *given: _scatter_by_numpy(*given))
+@kernel(parallel=True, plain=lambda parts, *arrays: _scatter_by_numpy(*arrays))
 def _scatter(parts, starts, which, data, dense, out):
     """Each thread owns a range of rows of `out`, and looks at all elements."""
     each = (len(out) + parts - 1) // parts
@@ -145,9 +145,9 @@ def _sum_groups(rows: np.ndarray, which: np.ndarray, starts: np.ndarray, data: n
     starts[i + 1]."""
     wide = _wide(np.result_type(data, dense))
     sums = CPU.empty((len(rows), dense.shape[1]), wide)
-    given = (starts, which, data.astype(wide, copy=False), np.ascontiguousarray(dense, wide), sums)
+    arrays = (starts, which, data.astype(wide, copy=False), np.ascontiguousarray(dense, wide), sums)
     if len(which) * sums.shape[1] >= PARALLEL_FROM:
-        _scatter(num_threads(), *given)
+        _scatter(num_threads(), *arrays)
     else:
-        _scatter_few(*given)
+        _scatter_few(*arrays)
     return sums.astype(dense.dtype, copy=False)

@@ -23,7 +23,7 @@ from .storage_types import CSR_LABELS, result
 __all__ = ["declare", "gradient_letters", "row_gradients"]
 
 
-def row_gradients(op: Backward, ins: Sequence[Value], wanted: Sequence[bool]
+def row_gradients(op: Backward, ins: Sequence[Value], requests: Sequence[bool]
                   ) -> list[Value | None] | None:
     """The outputs of `op`, None for those that are not wanted.
 
@@ -32,11 +32,11 @@ def row_gradients(op: Backward, ins: Sequence[Value], wanted: Sequence[bool]
     row = find(type(op.fwd), SPARSE, is_gradient=True)
     if row is None:
         return None
-    found: list[Value | None] = []
-    row.prepare(op.fwd, ins, found, Call())()
-    if not found or found[0] is not None or not wanted[0]:
-        return found or None
-    return [_of_left(op.fwd, *ins), *found[1:]] if op.fwd.name == "dot" else None
+    gradients: list[Value | None] = []
+    row.prepare(op.fwd, ins, gradients, Call())()
+    if not gradients or gradients[0] is not None or not requests[0]:
+        return gradients or None
+    return [_of_left(op.fwd, *ins), *gradients[1:]] if op.fwd.name == "dot" else None
 
 
 def gradient_letters(op: Backward, letters: str) -> list[str] | None:
@@ -69,11 +69,11 @@ def _of_left(op: Any, ograd: Value, lhs: Value, rhs: Value) -> Value:
     """The gradient of the csr matrix itself, dense."""
     head = as_dense(ograd)
     rows = rhs.data if isinstance(rhs, RowSparse) else as_dense(rhs)
-    found = np.matmul(rows, head.T) if op.transpose_a else np.matmul(head, rows.T)
+    product = np.matmul(rows, head.T) if op.transpose_a else np.matmul(head, rows.T)
     if not isinstance(rhs, RowSparse):
-        return found
-    grad = np.zeros(lhs.shape, found.dtype)
-    grad[rhs.indices if op.transpose_a else (slice(None), rhs.indices)] = found
+        return product
+    grad = np.zeros(lhs.shape, product.dtype)
+    grad[rhs.indices if op.transpose_a else (slice(None), rhs.indices)] = product
     return grad
 
 

@@ -101,14 +101,14 @@ def _look_up(ids, held, used, ranks, rows, which, counts):
     for w in range(len(held)):
         ranks[w] = n
         n += _population_count(held[w])
-    found = 0
+    hits = 0
     for e in range(len(ids)):
         row = np.uint64(ids[e])
         bit = ONE << (row & BITS)
         if held[row >> SHIFT] & bit:
             which[e] = _rank(row, held, ranks)
             used[row >> SHIFT] |= bit
-            found += 1
+            hits += 1
         else:
             which[e] = -1
     n = np.uint64(0)
@@ -116,7 +116,7 @@ def _look_up(ids, held, used, ranks, rows, which, counts):
         n += _population_count(used[w])
     held[:] = 0
     used[:] = 0
-    counts[0], counts[1] = n, found
+    counts[0], counts[1] = n, hits
 
 
 def distinct_rows(ids: np.ndarray, size: int) -> np.ndarray:
@@ -170,10 +170,10 @@ def look_up(ids: np.ndarray, rows: np.ndarray, size: int) -> tuple[np.ndarray, b
         raise MXNetError("row indices are not in ascending order, as row_sparse arrays need them; "
                          "check_format() tells what is wrong with an array")
     if size > VECTOR_UP_TO or not (inside and pays_off(len(ids), COMPILED_FROM)):
-        found = np.searchsorted(rows, ids)
-        found[found == len(rows)] = 0
+        places = np.searchsorted(rows, ids)
+        places[places == len(rows)] = 0
         absent = np.full(len(ids), -1)
-        return np.where(rows[found] == ids, found, absent) if len(rows) else absent, False
+        return np.where(rows[places] == ids, places, absent) if len(rows) else absent, False
     which, counts = np.empty(len(ids), np.int64), np.empty(2, np.int64)
     _look_up(ids, *_vectors.of(size), rows, which, counts)
     return which, bool(counts[0] == len(rows) and counts[1] == len(ids))

@@ -57,8 +57,8 @@ def result(op: Op, letters: str, natural: bool = False) -> str | None:
     if op.name in KEEPS_ZEROS:
         return letters if letters in ("r", "c") else None
     if op.name == "dot":
-        wanted = None if natural else LETTERS.get(getattr(op, "forward_stype", None) or "")
-        return wanted or _dot(op, letters)
+        letter = None if natural else LETTERS.get(getattr(op, "forward_stype", None) or "")
+        return letter or _dot(op, letters)
     if op.name in CONDITIONAL:
         return CONDITIONAL[op.name](op, letters)
     return RULES.get(op.name, {}).get(letters)
