@@ -240,9 +240,9 @@ class Pick(Gather, name="pick", aliases=("choose_element_0index",)):
         if data is None:
             return ins, outs
         axis = normalize_axis(self.axis, len(data))
-        flat, kept = (reduced_shape(data, (axis,), keepdims) for keepdims in (False, True))
-        wide = index is not None and len(index) == len(kept) != len(flat)
-        return [data, kept if wide else flat], [kept if self.keepdims else flat]
+        flat, full_rank = (reduced_shape(data, (axis,), keepdims) for keepdims in (False, True))
+        wide = index is not None and len(index) == len(full_rank) != len(flat)
+        return [data, full_rank if wide else flat], [full_rank if self.keepdims else flat]
 
     def width(self, x, index):
         return 1

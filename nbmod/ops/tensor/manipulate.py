@@ -74,15 +74,15 @@ def _decode(code: int, left: Shape, codes: Iterator[int]) -> tuple[list[int], in
         return [code], 1
     if code == -2:
         return list(left), len(left)
-    wanted = 2 if code == -3 else 1
+    count = 2 if code == -3 else 1
     if code < -4:
         raise ShapeMismatch(f"shape contains {code}, expected sizes and codes from -4 to 0")
-    if len(left) < wanted:
+    if len(left) < count:
         raise ShapeMismatch(f"shape contains {code} where data has {len(left)} dimension(s) left, "
-                            f"expected {wanted}")
+                            f"expected {count}")
     if code == -4:
         return _split(left[0], next(codes, 0), next(codes, 0)), 1
-    return [size_of(left[:wanted])], wanted
+    return [size_of(left[:count])], count
 
 
 def _split(dim: int, first: int, second: int) -> list[int]:
@@ -186,11 +186,11 @@ class Squeeze(_View, name="squeeze"):
             return ins, outs
         axes = self._axes(data)
         data = tuple(1 if i in axes else dim for i, dim in enumerate(data))
-        kept = [i for i in range(len(data)) if i not in axes]
-        out = unify(tuple(data[i] for i in kept) or (1,), out)
-        if kept:
+        others = [i for i in range(len(data)) if i not in axes]
+        out = unify(tuple(data[i] for i in others) or (1,), out)
+        if others:
             assert out is not None
-            sizes = dict(zip(kept, out, strict=True))
+            sizes = dict(zip(others, out, strict=True))
             data = tuple(sizes.get(i, 1) for i in range(len(data)))
         return [data], [out]
 

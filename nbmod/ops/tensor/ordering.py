@@ -274,9 +274,9 @@ class _Ordering(Op):
             axis = normalize_axis(self.axis, len(data))
             count = self._count(data[axis]) if data[axis] else 0
             shape = (*data[:axis], count, *data[axis + 1:])
-        found = [unify(data if kind == "mask" else shape, out, "computed and wanted output")
-                 for kind, out in zip(self.kinds(), outs, strict=True)]
-        return ins, found
+        shapes = [unify(data if kind == "mask" else shape, out, "computed and wanted output")
+                  for kind, out in zip(self.kinds(), outs, strict=True)]
+        return ins, shapes
 
     def _count(self, size: int) -> int:
         count = self.count(size)
@@ -300,8 +300,8 @@ class _Ordering(Op):
 
     def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         kinds, shape = self.kinds(), ins[0].shape
-        kept = [out for out, kind in zip(outs, kinds, strict=True) if kind == "where"]
-        hidden = call.scratch[0] if not kept or kept[0] is None else kept[0]
+        indices = [out for out, kind in zip(outs, kinds, strict=True) if kind == "where"]
+        hidden = call.scratch[0] if not indices or indices[0] is None else indices[0]
         x, where = self.threefold(ins[0], shape), self.threefold(hidden, shape)
         rank = ranking(x, where, not self.is_ascend, call.scratch[1:])
         return all_of([rank, *(partial(_write, kind, x, where, self.threefold(out, shape))

@@ -51,8 +51,8 @@ def reduced_axes(axis: Shape | None, rank: int, exclude: bool = False) -> tuple[
     """The axes a reduction removes, in order."""
     if not axis:
         return tuple(range(rank))
-    given = normalize_axes(axis, rank)
-    return tuple(i for i in range(rank) if (i in given) != exclude)
+    axes = normalize_axes(axis, rank)
+    return tuple(i for i in range(rank) if (i in axes) != exclude)
 
 
 def reduced_shape(shape: Shape, axes: Collection[int], keepdims: bool) -> Shape:
@@ -168,8 +168,8 @@ class Reduction(Op):
 
     def _needed(self, x: Tensor) -> tuple[Shape, Shape, Shape]:
         """The shapes in which the program gets gy, x and y."""
-        kept = reduced_shape(x.shape, self.axes(len(x.shape)), True)
-        return kept, x.shape, kept
+        keepdims_shape = reduced_shape(x.shape, self.axes(len(x.shape)), True)
+        return keepdims_shape, x.shape, keepdims_shape
 
     def _scalars(self, x: Tensor, shapes: Sequence[Shape]) -> list[float]:
         return [float(x.size // max(size_of(shapes[0]), 1))] * len(self._slope.scalars)
@@ -461,8 +461,8 @@ class ArgMax(Op, name="argmax"):
         return data_type(ins, outs)
 
     def forward(self, ins, outs, call):
-        found = self.search(ins[0], axis=self.axis)
-        np.copyto(outs[0], np.reshape(found, outs[0].shape), casting="unsafe")
+        indices = self.search(ins[0], axis=self.axis)
+        np.copyto(outs[0], np.reshape(indices, outs[0].shape), casting="unsafe")
 
 
 class ArgMin(ArgMax, name="argmin"):
