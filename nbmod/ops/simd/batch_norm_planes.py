@@ -102,9 +102,9 @@ def _sum_pixels(v: Vectors, body: Callable[[IRValue, IRValue, list[IRValue]], li
     def row(i: IRValue, totals: list[IRValue]) -> list[IRValue]:
         in_x, in_y = v.mul(i, x_row), v.mul(i, y_row)
 
-        def pixel(p: IRValue, found: list[IRValue]) -> list[IRValue]:
+        def pixel(p: IRValue, values: list[IRValue]) -> list[IRValue]:
             at = v.mul(p, v.width)
-            return body(v.add(in_x, at), v.add(in_y, at), found)
+            return body(v.add(in_x, at), v.add(in_y, at), values)
 
         add = v.builder.fadd
         parts = zip(*v.interleaved_loop(columns, [v.zero] * 2, pixel), strict=True)
@@ -118,9 +118,9 @@ def _sum_pixels(v: Vectors, body: Callable[[IRValue, IRValue, list[IRValue]], li
 def _emit_sums(v: Vectors) -> None:
     origin = v.load(*_start(v, "first"))
 
-    def pixel(in_x: IRValue, in_y: IRValue, found: list[IRValue]) -> list[IRValue]:
+    def pixel(in_x: IRValue, in_y: IRValue, values: list[IRValue]) -> list[IRValue]:
         d = v.builder.fsub(_read(v, "x", in_x), origin)
-        return [v.builder.fadd(found[0], d), v.fma(d, d, found[1])]
+        return [v.builder.fadd(values[0], d), v.fma(d, d, values[1])]
 
     _sum_pixels(v, pixel)
 
@@ -175,11 +175,11 @@ def _emit_grad_sums(v: Vectors) -> None:
     centre, = _channel_params(v, norm, FORWARD, 1)
 
     def sums(grad: Callable) -> None:
-        def pixel(in_x: IRValue, in_y: IRValue, found: list[IRValue]) -> list[IRValue]:
+        def pixel(in_x: IRValue, in_y: IRValue, values: list[IRValue]) -> list[IRValue]:
             value = _read(v, "x", in_x)
             g = grad(in_y, value)
-            return [v.builder.fadd(found[0], g),
-                    v.fma(g, v.builder.fsub(value, centre), found[1])]
+            return [v.builder.fadd(values[0], g),
+                    v.fma(g, v.builder.fsub(value, centre), values[1])]
 
         _sum_pixels(v, pixel)
 
@@ -190,8 +190,8 @@ def _emit_grad_plane(v: Vectors) -> None:
     gx, gadd, norm = _start(v, "gx", "gadd", "norm")
     centre, flat, slope, factor = _channel_params(v, norm, FORWARD, BACKWARD)
     b = v.builder
-    wanted, streamed = ([v.has_flag(v.args.steps[5], bit) for bit in bits]
-                        for bits in ((GX, GADD), (STREAM, STREAM_GADD)))
+    flags, streamed = ([v.has_flag(v.args.steps[5], bit) for bit in bits]
+                       for bits in ((GX, GADD), (STREAM, STREAM_GADD)))
 
     def put(flag: IRValue, past: IRValue, value: IRValue, target: IRValue) -> None:
         with b.if_then(flag), b.if_else(past) as (then, otherwise):
@@ -206,8 +206,8 @@ def _emit_grad_plane(v: Vectors) -> None:
             g = grad(in_y, value)
             along = b.fmul(b.fsub(value, centre), slope)
             result = b.fmul(b.fsub(b.fsub(g, flat), along), factor)
-            put(wanted[0], streamed[0], result, v.at(gx, in_x))
-            put(wanted[1], streamed[1], g, v.at(gadd, in_y))
+            put(flags[0], streamed[0], result, v.at(gx, in_x))
+            put(flags[1], streamed[1], g, v.at(gadd, in_y))
 
         _each_pixel(v, pixel)
 

@@ -199,7 +199,7 @@ def _result_prefetcher(v: Vectors, target: IRValue, offsets: IRValue, vectors: i
     their sums at a branch.
     """
     b, (_, step, flags, _) = v.builder, v.args.steps
-    wanted = v.has_flag(b.xor(flags, v.int64(STREAM)), ADD | STREAM)
+    condition = v.has_flag(b.xor(flags, v.int64(STREAM)), ADD | STREAM)
 
     def prefetch_results(first: IRValue, count: int) -> None:
         for p in range(0, count, max(1, LINE // LANES)):
@@ -211,12 +211,12 @@ def _result_prefetcher(v: Vectors, target: IRValue, offsets: IRValue, vectors: i
     def some(t: IRValue) -> None:
         first = v.mul(t, SHARE)
         more = b.icmp_signed("<", first, v.int64(PIXELS))
-        with b.if_then(b.and_(wanted, more)):
+        with b.if_then(b.and_(condition, more)):
             prefetch_results(first, SHARE)
 
     if depth == LANES == LINE:
         return some
-    with b.if_then(wanted):
+    with b.if_then(condition):
         prefetch_results(v.int64(0), PIXELS)
     return lambda t: None
 

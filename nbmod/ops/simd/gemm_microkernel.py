@@ -219,8 +219,8 @@ def _emit_dot_tile(v: Vectors, rows: int) -> None:
     pointers = [v.at(target, j) for target in targets for j in range(0, DOT_NR, size)]
     start = emit_bias(v, flags, [v.at(bias, j) for j in range(0, DOT_NR, size)], mask) * rows
     start = emit_add(v, flags, start, pointers, mask)
-    found = [total for row_of in totals for total in row_of]
-    for total, value, pointer in reversed(list(zip(found, start, pointers, strict=True))):
+    elements = [total for row_of in totals for total in row_of]
+    for total, value, pointer in reversed(list(zip(elements, start, pointers, strict=True))):
         # rows beyond the last are stored there first, and then overwritten by it
         v.store(v.relu(v.fma(total, factor, value), relu), pointer, mask)
 

@@ -77,6 +77,6 @@ def has_features(*features: str) -> bool:
     from numba import config
     from numba.core.codegen import get_host_cpu_features
 
-    given = config.CPU_FEATURES
-    known = (get_host_cpu_features() if given is None else given).split(",")
+    setting = config.CPU_FEATURES
+    known = (get_host_cpu_features() if setting is None else setting).split(",")
     return all(f"+{feature}" in known for feature in features)

@@ -204,10 +204,10 @@ class Vectors:
             value, size = join(value, other), size // 2
         return value
 
-    def relu(self, value: IRValue, wanted: IRValue) -> IRValue:
-        """`value`, with 0 for elements <= 0 if the flag `wanted` is set; NaN is kept."""
+    def relu(self, value: IRValue, flag: IRValue) -> IRValue:
+        """`value`, with 0 for elements <= 0 if `flag` is set; NaN is kept."""
         below = self.builder.fcmp_ordered("<=", value, self.zero)
-        return self.builder.select(self.builder.and_(below, self.splat(wanted)), self.zero, value)
+        return self.builder.select(self.builder.and_(below, self.splat(flag)), self.zero, value)
 
     def clamp(self, value: IRValue, least: IRValue, most: IRValue) -> IRValue:
         """`value` clamped to [least, most]; NaN is kept.  One instruction for each bound."""
@@ -251,11 +251,11 @@ class Vectors:
                 after += body(self.add(self.mul(i, 4), k), values[k * size:][:size])
             return after
 
-        found = self.loop_if_any(rounds, list(start) * 4, unrolled)
+        sets = self.loop_if_any(rounds, list(start) * 4, unrolled)
         done = self.mul(rounds, 4)
-        found[:size] = self.loop_if_any(self.builder.sub(self.int64(count), done), found[:size],
-                                        lambda i, own: body(self.add(i, done), own))
-        return [found[k * size:][:size] for k in range(4)]
+        sets[:size] = self.loop_if_any(self.builder.sub(self.int64(count), done), sets[:size],
+                                       lambda i, own: body(self.add(i, done), own))
+        return [sets[k * size:][:size] for k in range(4)]
 
     def has_flag(self, flags: IRValue, bits: int) -> IRValue:
         """Whether any of `bits` is set in an integer of flags, as an i1."""
@@ -326,15 +326,15 @@ def _typer(names: Sequence[str], emit: Callable[[Vectors], IRValue | None], retu
 
         def code(context: BaseContext, builder: IRBuilder, signature: Signature,
                  values: Sequence[IRValue]) -> IRValue | None:
-            found: dict[str, IRValue | list[IRValue]] = dict(zip(names, values, strict=True))
+            arguments: dict[str, IRValue | list[IRValue]] = dict(zip(names, values, strict=True))
             for name, kind, value in zip(names, signature.args, values, strict=True):
                 if isinstance(kind, types.Array):
-                    found[name] = context.make_array(kind)(context, builder, value).data
+                    arguments[name] = context.make_array(kind)(context, builder, value).data
                 elif isinstance(kind, types.BaseTuple):
-                    found[name] = [
+                    arguments[name] = [
                         context.cast(builder, builder.extract_value(value, i), of, types.intp)
                         for i, of in enumerate(kind)]
-            result = emit(Vectors(builder, dtype, SimpleNamespace(**found)))
+            result = emit(Vectors(builder, dtype, SimpleNamespace(**arguments)))
             return result if returns else context.get_dummy_value()
 
         return (types.intp if returns else types.void)(*wide), code

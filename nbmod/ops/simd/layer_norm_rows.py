@@ -80,21 +80,21 @@ def _sum_row(v: Vectors, size: IRValue,
     lanes outside the mask."""
     add, none = v.builder.fadd, [v.zero] * 2
 
-    def more(found: Sequence[IRValue], offset: IRValue, mask: IRValue | None) -> list[IRValue]:
+    def more(sums: Sequence[IRValue], offset: IRValue, mask: IRValue | None) -> list[IRValue]:
         return [v.fma(a, b, total) for (a, b), total
-                in zip(factors(offset, mask), found, strict=True)]
+                in zip(factors(offset, mask), sums, strict=True)]
 
     def part(i: IRValue, totals: list[IRValue]) -> list[IRValue]:
         first = v.mul(i, PART)
-        found = v.interleaved_loop(
+        sums = v.interleaved_loop(
             v.minimum(PART, v.builder.sub(whole, first)), none,
             lambda j, own: more(own, v.mul(v.add(first, j), v.width), None))
         return [add(total, v.widen(add(add(a, b), add(c, d)))) for total, (a, b, c, d)
-                in zip(totals, zip(*found, strict=True), strict=True)]
+                in zip(totals, zip(*sums, strict=True), strict=True)]
 
     def rest() -> list[IRValue]:
-        found = more(none, v.mul(whole, v.width), v.lane_mask(left))
-        return [add(total, v.widen(value)) for total, value in zip(totals, found, strict=True)]
+        sums = more(none, v.mul(whole, v.width), v.lane_mask(left))
+        return [add(total, v.widen(value)) for total, value in zip(totals, sums, strict=True)]
 
     whole, left = whole_and_rest(v, size)
     parts = v.builder.udiv(v.add(whole, PART - 1), v.int64(PART))

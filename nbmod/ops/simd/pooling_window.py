@@ -58,10 +58,10 @@ def _each_window_group(v: Vectors, body: Callable[[list[IRValue], list[IRValue]]
 
 
 def _greatest(v: Vectors, sources: list[IRValue], lowest: float) -> list[IRValue]:
-    def larger(index: IRValue, found: list[IRValue]) -> list[IRValue]:
+    def larger(index: IRValue, maxima: list[IRValue]) -> list[IRValue]:
         values = [v.load(v.at(x, index)) for x in sources]
         return [v.builder.select(v.builder.fcmp_ordered(">", value, best), value, best)
-                for value, best in zip(values, found, strict=True)]
+                for value, best in zip(values, maxima, strict=True)]
 
     return _pixels(v, [v.constant(lowest)] * len(sources), larger)
 
@@ -70,8 +70,8 @@ def _emit_max(v: Vectors) -> None:
     x, y = v.starts("x", "y")
 
     def group(pixels: list[IRValue], windows: list[IRValue]) -> None:
-        found = _greatest(v, [v.at(x, pixel) for pixel in pixels], LOWEST)
-        for value, window in zip(found, windows, strict=True):
+        maxima = _greatest(v, [v.at(x, pixel) for pixel in pixels], LOWEST)
+        for value, window in zip(maxima, windows, strict=True):
             v.store(value, v.at(y, v.mul(window, v.width)))
 
     _each_window_group(v, group)
@@ -82,10 +82,10 @@ def _emit_mean(v: Vectors) -> None:
 
     def group(pixels: list[IRValue], windows: list[IRValue]) -> None:
         sources = [v.at(x, pixel) for pixel in pixels]
-        found = _pixels(v, [v.zero] * len(sources), lambda index, totals: [
+        sums = _pixels(v, [v.zero] * len(sources), lambda index, totals: [
             v.builder.fadd(total, v.load(v.at(source, index)))
             for total, source in zip(totals, sources, strict=True)])
-        for total, window in zip(found, windows, strict=True):
+        for total, window in zip(sums, windows, strict=True):
             v.store(v.builder.fdiv(total, v.broadcast(v.at(size, window))),
                     v.at(y, v.mul(window, v.width)))
 
@@ -98,8 +98,8 @@ def _emit_max_grad(v: Vectors) -> None:
     def group(pixels: list[IRValue], windows: list[IRValue]) -> None:
         bests = []
         for best in _greatest(v, [v.at(x, pixel) for pixel in pixels], -np.inf):
-            found = b.fcmp_ordered(">", best, v.constant(-np.inf))
-            bests.append(b.select(found, best, v.constant(np.nan)))  # equal to no element
+            is_number = b.fcmp_ordered(">", best, v.constant(-np.inf))
+            bests.append(b.select(is_number, best, v.constant(np.nan)))  # equal to no element
 
         def give(index: IRValue, left: list[IRValue]) -> list[IRValue]:
             rest = []

@@ -72,10 +72,10 @@ def _flat(context: BaseContext, builder: IRBuilder, kind: Array, data: IRValue, 
     from numba import types
     from numba.np.arrayobj import populate_array
 
-    made = context.make_array(kind)(context, builder)
+    array = context.make_array(kind)(context, builder)
     width = context.get_constant(types.intp, context.get_abi_sizeof(data.type.pointee))
-    populate_array(made, data=data, shape=[size], strides=[width], itemsize=width, meminfo=None)
-    return made._getvalue()
+    populate_array(array, data=data, shape=[size], strides=[width], itemsize=width, meminfo=None)
+    return array._getvalue()
 
 
 array_at = Intrinsic(_typer_at, _array_at)

@@ -48,17 +48,17 @@ def _transposed_rows(v: Vectors, rows: list[IRValue]) -> list[IRValue]:
 
 def _emit_scatter(v: Vectors) -> None:
     (source, target, rows), (near, far) = v.starts("source", "target", "rows"), v.args.steps
-    found = _transposed_rows(v, [v.load(v.at(source, v.mul(near, i))) for i in range(v.width)])
+    vectors = _transposed_rows(v, [v.load(v.at(source, v.mul(near, i))) for i in range(v.width)])
     indices = [v.load_int(rows, i) for i in range(v.width)]
-    for index, row in reversed(list(zip(indices, found, strict=True))):
+    for index, row in reversed(list(zip(indices, vectors, strict=True))):
         v.store(row, v.at(target, v.mul(far, index)))
 
 
 def _emit_gather(v: Vectors) -> None:
     (source, target, rows), (near, far) = v.starts("source", "target", "rows"), v.args.steps
     indices = [v.load_int(rows, i) for i in range(v.width)]
-    found = _transposed_rows(v, [v.load(v.at(source, v.mul(near, index))) for index in indices])
-    for j, row in enumerate(found):
+    vectors = _transposed_rows(v, [v.load(v.at(source, v.mul(near, index))) for index in indices])
+    for j, row in enumerate(vectors):
         v.store(row, v.at(target, v.mul(far, j)))
 
 

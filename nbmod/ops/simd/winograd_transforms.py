@@ -87,24 +87,24 @@ def _plus(v: Vectors, total: IRValue, factor: float, value: IRValue) -> IRValue:
 
 def _evaluated(v: Vectors, matrix: np.ndarray, values: Sequence[IRValue]) -> list[IRValue]:
     """matrix values: rows of p and -p have equal even powers, and odd ones of opposite sign."""
-    found = [_sum(v, matrix[0], values)]
+    sums = [_sum(v, matrix[0], values)]
     for row in matrix[1:-1:2]:
         odd = row * (np.arange(len(row)) % 2)
         factor = next(f for f in odd[odd != 0] if (odd / f == np.float32(odd / f)).all())
         even, odd = _sum(v, row - odd, values), _sum(v, odd / factor, values)
-        found += [_plus(v, even, factor, odd), _plus(v, even, -factor, odd)]
-    return [*found, _sum(v, matrix[-1], values)]
+        sums += [_plus(v, even, factor, odd), _plus(v, even, -factor, odd)]
+    return [*sums, _sum(v, matrix[-1], values)]
 
 
 def _joined(v: Vectors, matrix: np.ndarray, values: Sequence[IRValue]) -> list[IRValue]:
     """matrix values: even rows need sums of the values at p and -p only, odd ones differences."""
-    columns, found = matrix.copy(), list(values)
-    for plus in range(1, len(found) - 1, 2):
-        one, other = found[plus], found[plus + 1]
-        found[plus:plus + 2] = v.builder.fadd(one, other), v.builder.fsub(one, other)
+    columns, terms = matrix.copy(), list(values)
+    for plus in range(1, len(terms) - 1, 2):
+        one, other = terms[plus], terms[plus + 1]
+        terms[plus:plus + 2] = v.builder.fadd(one, other), v.builder.fsub(one, other)
         both = matrix[:, plus], matrix[:, plus + 1]
         columns[:, plus], columns[:, plus + 1] = np.add(*both) / 2, np.subtract(*both) / 2
-    return [_sum(v, row, found) for row in columns]
+    return [_sum(v, row, terms) for row in columns]
 
 
 def _between(v: Vectors, rule: Rule, matrix: np.ndarray, tile: list[list[IRValue]]
@@ -142,15 +142,15 @@ def _tile_reference(matrix: np.ndarray, zeros: bool) -> Callable:
 
     def tile(source, target, at, steps):
         row, column, step, rows, columns = steps
-        found = np.empty((size, size, LANES))
+        patch = np.empty((size, size, LANES))
         for y, x in np.ndindex(size, size):
             begin = at[0] + min(y, rows - 1) * row + min(x, columns - 1) * column
-            found[y, x] = source[begin:begin + LANES]
+            patch[y, x] = source[begin:begin + LANES]
         if zeros:
-            found[rows:] = found[:, columns:] = 0
+            patch[rows:] = patch[:, columns:] = 0
         for i, j in np.ndindex(count, count):
             begin = at[1] + (i * count + j) * step
-            target[begin:begin + LANES] = np.einsum("y,x,yxl", matrix[i], matrix[j], found)
+            target[begin:begin + LANES] = np.einsum("y,x,yxl", matrix[i], matrix[j], patch)
 
     return tile
 
