@@ -199,7 +199,7 @@ class Cond(Control, name="_cond"):
         return ins, [*outs, *self.hidden(facts, lookups, 1)]
 
     def subgraph_parts(self, ins, requests):
-        keep, parts = self.kept(requests), []
+        keep, parts = self.saved_in(requests), []
         for index, body in enumerate(self.bodies):
             saved = [entry for (i, entry), wants in zip(self.saved, keep, strict=True)
                      if wants and i == index]
@@ -214,7 +214,7 @@ class Cond(Control, name="_cond"):
         truth = running[0].array(self.bodies[0].outputs[0])
         results = [copies(device, map(body.array, self.bodies[index].outputs),
                            outs[:self.num_outputs]) for index, body in enumerate(running) if index]
-        saved = [rows_of(device, self.kept(outs, index),
+        saved = [rows_of(device, self.saved_in(outs, index),
                        [running[index].array(entry) for i, entry in self.saved if i == index])
                  for index in self.learns]
 
@@ -256,7 +256,7 @@ class Cond(Control, name="_cond"):
             heads = [body.array(Entry(head)) for head in self.bodies[index].heads]
             saved = [body.array(entry) for i, entry in self.saved if i == index]
             branches.append((body, copies(device, ins[:self.num_outputs], heads),
-                             rows_of(device, self.kept(ins, index), saved)))
+                             rows_of(device, self.saved_in(ins, index), saved)))
         clear = copies(device, [ZERO] * len(outs), outs)
 
         def run() -> None:

@@ -65,7 +65,7 @@ def _whole_shape(row: PartialShape, count: int, shape: PartialShape) -> PartialS
 SHAPES = Facts("shape", lambda shape: None if shape is None else row_shape(shape),
                _stacked_shape, _whole_shape, unify)
 TYPES = Facts("type", lambda dtype: dtype, lambda dtype, count: dtype,
-              lambda dtype, count, given: dtype, lambda a, b: common_type((a, b)))
+              lambda dtype, count, whole: dtype, lambda a, b: common_type((a, b)))
 
 
 def agree(facts: Facts, a: Any, b: Any, message: str) -> Any:
@@ -246,7 +246,7 @@ class Control(Op):
             ins[i] = lookup(entry)
         return ins
 
-    def kept(self, tensors: Sequence[Any], index: int | None = None) -> list[Any]:
+    def saved_in(self, tensors: Sequence[Any], index: int | None = None) -> list[Any]:
         """The `saved` entries of one body or all, among outputs or inputs of backward."""
         rows = tensors[len(tensors) - len(self.saved):] if self.is_trained else []
         return [row for row, (i, _) in zip(rows, self.saved, strict=True) if index in (None, i)]

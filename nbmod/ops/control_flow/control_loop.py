@@ -198,7 +198,7 @@ class Loop(Control):
     def subgraph_parts(self, ins: list[Spec], requests: list[bool]) -> list[SubgraphRun]:
         body, free = self.body, self.free(self._repeated)
         feeds = [entry for entry in body.variables if entry not in free]
-        keep = self.kept(requests)
+        keep = self.saved_in(requests)
         saved = [entry for (_, entry), wants in zip(self.saved, keep, strict=True) if wants]
         return [SubgraphRun(body, self._specs(ins), feeds, [*body.outputs, *saved], list(free))]
 
@@ -211,7 +211,7 @@ class Loop(Control):
         data, states = self._data, self._states
         feeds = rows_of(device, [ins[i] for i in data[0]], map(array, data[1]))
         results = rows_of(device, outs[:first], map(array, entries[:first]))
-        results += rows_of(device, self.kept(outs), [array(entry) for _, entry in self.saved])
+        results += rows_of(device, self.saved_in(outs), [array(entry) for _, entry in self.saved])
         state = [array(entry) for entry in states[1]]
         follow = copies(device, map(array, entries[first:]), state)
 
@@ -260,7 +260,7 @@ class Loop(Control):
         data, states = self._data, self._states
         heads = [array(Entry(head)) for head in body.heads]
         feeds = rows_of(device, [args[i] for i in data[0]], map(array, data[1]))
-        feeds += rows_of(device, self.kept(ins), [array(entry) for _, entry in self.saved])
+        feeds += rows_of(device, self.saved_in(ins), [array(entry) for _, entry in self.saved])
         feeds += rows_of(device, ograds[:first], heads[:first])
         results = rows_of(device, [outs[i] for i in data[0]],
                         [array(body.gradients[i]) for i in self.data(self._repeated)])
