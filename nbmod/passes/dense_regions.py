@@ -39,7 +39,7 @@ SMALLEST = 2
 def dense_nodes(graph: Graph, gradients: Graph, letters: Letters) -> set[int]:
     """The nodes that read, compute and pass on gradients as dense arrays alone, by `id`."""
     own = {id(node) for node in graph.nodes}
-    found = {id(node) for node in graph.nodes if node.op is not None}
+    dense = {id(node) for node in graph.nodes if node.op is not None}
     for node in [*graph.nodes, *gradients.nodes]:
         if node.op is None:
             continue
@@ -47,8 +47,8 @@ def dense_nodes(graph: Graph, gradients: Graph, letters: Letters) -> set[int]:
         if node.op.makes_sparse or any(letters[entry] != "d" for entry in entries):
             while id(node) not in own and node.source is not None:
                 node = node.source
-            found.discard(id(node))
-    return found
+            dense.discard(id(node))
+    return dense
 
 
 def dense_regions(network: Inferred, dense: Collection[int], trained: Collection[str]) -> Graph:
@@ -66,8 +66,8 @@ def dense_regions(network: Inferred, dense: Collection[int], trained: Collection
         region = [node for node in members if id(node) in dense]
         if len(region) >= SMALLEST:
             op, inputs, outputs = _region(network, region, trained)
-            made = Node(op, f"dense{level}", [new[entry] for entry in inputs])
-            new.update({entry: Entry(made, index) for index, entry in enumerate(outputs)})
+            region_node = Node(op, f"dense{level}", [new[entry] for entry in inputs])
+            new.update({entry: Entry(region_node, index) for index, entry in enumerate(outputs)})
             members = members[len(region):]
         _copy(members, new)
     return Graph([new[entry] for entry in graph.outputs])
@@ -80,8 +80,8 @@ def expanded(graph: Graph) -> Graph:
         if node.op is None:
             continue
         if isinstance(op := node.op, DenseRegion):
-            given = dict(zip(op.names, [new[entry] for entry in node.inputs], strict=True))
-            inner = {Entry(leaf): given.get(leaf.name, Entry(leaf)) for leaf in op.body.variables}
+            inputs = dict(zip(op.names, [new[entry] for entry in node.inputs], strict=True))
+            inner = {Entry(leaf): inputs.get(leaf.name, Entry(leaf)) for leaf in op.body.variables}
             _copy(op.body.nodes, inner)
             new.update({Entry(node, i): inner[entry] for i, entry in enumerate(op.body.outputs)})
         else:
@@ -115,16 +115,16 @@ def _region(network: Inferred, nodes: Sequence[Node], trained: Collection[str]
     outputs = _read_outside(network.graph, inside)
     leaves, body = _body(nodes, inside, outputs, {node.name for node in network.graph.variables})
     known = {Entry(leaf): _spec(network, entry) for entry, leaf in leaves.items()}
-    known.update({made: _spec(network, entry)
-                  for made, entry in zip(body.outputs, outputs, strict=True)})
+    known.update({output: _spec(network, entry)
+                  for output, entry in zip(body.outputs, outputs, strict=True)})
     # Arguments without a gradient and states are read where they are.
     inputs = {entry: leaf for entry, leaf in leaves.items()
               if not entry.node.is_variable or entry.node.name in trained}
     heads = [Node(None, "head") for _ in outputs]
-    found = gradient(body, [*inputs.values()], [*map(Entry, heads)])
-    read = {id(node) for node in Graph(found).variables}
+    grads = gradient(body, [*inputs.values()], [*map(Entry, heads)])
+    read = {id(node) for node in Graph(grads).variables}
     op = DenseRegion(body, infer_specs(body, known), [leaf.name for leaf in inputs.values()],
-                     [not isinstance(entry.node.op, ZeroGradient) for entry in found],
+                     [not isinstance(entry.node.op, ZeroGradient) for entry in grads],
                      [index for index, head in enumerate(heads) if id(head) in read],
                      any(map(_starts, nodes)))
     return op, [*inputs], outputs
@@ -166,9 +166,9 @@ def _body(nodes: Sequence[Node], inside: Collection[int], outputs: Sequence[Entr
 def _unlike(taken: set[str], name: str) -> str:
     """`name`, or one with a number that is not taken; it is from now on."""
     names = chain([name], (f"{name}:{number}" for number in count(1)))
-    found = next(each for each in names if each not in taken)
-    taken.add(found)
-    return found
+    new_name = next(each for each in names if each not in taken)
+    taken.add(new_name)
+    return new_name
 
 
 def _starts(node: Node) -> bool:

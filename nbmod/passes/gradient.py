@@ -39,27 +39,27 @@ def gradient(graph: Graph, wrt: Sequence[Node], heads: Sequence[Entry]) -> list[
     A variable the outputs do not depend on, or only through ops without gradient, gets a
     `ZeroGradient` node.  The entries may coincide, or be head gradients themselves.
     """
-    found = _flow(graph.nodes, [Entry(variable) for variable in wrt], graph.outputs, heads)
-    return [grad or _zero(variable, 0) for variable, grad in zip(wrt, found, strict=True)]
+    grads = _flow(graph.nodes, [Entry(variable) for variable in wrt], graph.outputs, heads)
+    return [grad or _zero(variable, 0) for variable, grad in zip(wrt, grads, strict=True)]
 
 
 def _flow(nodes: Sequence[Node], wrt: Sequence[Entry], outputs: Sequence[Entry],
           heads: Sequence[Entry]) -> list[Entry | None]:
     """Gradients of the entries `wrt`, from `outputs` back through `nodes` in topological order."""
     ends = set(wrt)
-    wanted: set[int] = set()
+    dependents: set[int] = set()
     for node in nodes:  # those from which an entry of `wrt` can be reached
-        if any(entry in ends or id(entry.node) in wanted for entry in node.inputs):
-            wanted.add(id(node))
+        if any(entry in ends or id(entry.node) in dependents for entry in node.inputs):
+            dependents.add(id(node))
     contributions: dict[Entry, list[Entry]] = {}
     for output, head in zip(outputs, heads, strict=True):
         contributions.setdefault(output, []).append(head)
     for node in reversed(nodes):
-        if node.op is None or id(node) not in wanted:
+        if node.op is None or id(node) not in dependents:
             continue
         ograds = [_total(contributions, Entry(node, i)) for i in range(node.num_visible)]
         for entry, grad in zip(node.inputs, _input_gradients(node, ograds), strict=False):
-            if grad is not None and (entry in ends or id(entry.node) in wanted):
+            if grad is not None and (entry in ends or id(entry.node) in dependents):
                 contributions.setdefault(entry, []).append(grad)
     return [_total(contributions, entry) for entry in wrt]
 
@@ -90,9 +90,9 @@ def _input_gradients(node: Node, ograds: list[Entry | None]) -> Sequence[Entry |
     grads = _second(node, ograds) if isinstance(op, Backward) else op.gradient(node, ograds)
     if grads is not None:
         # All nodes between its `ograds` and `grads` are there on behalf of `node`.
-        made = [entry for entry in grads if entry is not None]
+        contributions = [entry for entry in grads if entry is not None]
         known = [node, *(entry.node for entry in (*ograds, *node.inputs) if entry is not None)]
-        for new in topological_order(made, known):
+        for new in topological_order(contributions, known):
             new.source = new.source or node
         return grads
     if not op.list_needs():
@@ -118,9 +118,9 @@ def _reads_of_gradient(op: Op) -> tuple[tuple[str, int], ...]:
     heads: list[Entry | None] = [Entry(Node(None, "head")) for _ in range(op.num_visible)]
     grads = [entry for entry in _input_gradients(node, heads) if entry is not None]
     users = [user for user in topological_order(grads) if user is not node]
-    found = [*grads, *(entry for user in users for entry in user.inputs)]
-    ins = [("in", index) for index, entry in enumerate(node.inputs) if entry in found]
-    outs = [("out", index) for index in range(node.num_outputs) if Entry(node, index) in found]
+    reads = [*grads, *(entry for user in users for entry in user.inputs)]
+    ins = [("in", index) for index, entry in enumerate(node.inputs) if entry in reads]
+    outs = [("out", index) for index in range(node.num_outputs) if Entry(node, index) in reads]
     return (*ins, *outs)
 
 
@@ -168,9 +168,9 @@ def _through(node: Node, decomposed: Gradients, ograds: Gradients) -> Gradients:
         new.source = new.source or node
     each = [*dict.fromkeys(node.inputs)]
     _require_known(node, {*each}, between, outputs)
-    found = dict(zip(each, _flow(between, each, outputs, [grad for _, grad in pairs]), strict=True))
+    grads = dict(zip(each, _flow(between, each, outputs, [grad for _, grad in pairs]), strict=True))
     # What flows to an entry is the sum over all positions at which it is read: given once.
-    return [found.pop(entry, None) for entry in node.inputs]
+    return [grads.pop(entry, None) for entry in node.inputs]
 
 
 def _require_known(node: Node, known: set[Entry], between: Sequence[Node],
@@ -229,11 +229,11 @@ def _forward(node: Node, vector: Sequence[Entry | None]) -> Node:
                 [_zero(node, i) if entry is None else entry for i, entry in enumerate(vector)])
 
 
-def _backward_along(node: Node, changed: Mapping[int, Entry], wanted: int) -> Entry:
-    """Gradient `wanted` of a `Backward` node that reads other inputs in place of its own."""
+def _backward_along(node: Node, changed: Mapping[int, Entry], position: int) -> Entry:
+    """Gradient `position` of a `Backward` node that reads other inputs in place of its own."""
     fwd, needs = _needs(node)
     inputs = [changed.get(index, entry) if kind == "in" else entry for kind, index, entry in needs]
     assert isinstance(node.op, Backward)
     shapes = Node(fwd, node.name, [Entry(node, i) for i in range(node.num_outputs)], source=node)
     op = Backward(fwd, node.num_outputs, node.op.list_inputs())
-    return Entry(Node(op, f"{node.name}_backward", inputs, source=shapes), wanted)
+    return Entry(Node(op, f"{node.name}_backward", inputs, source=shapes), position)

@@ -82,8 +82,8 @@ def infer_shape(graph: Graph, known: Mapping[Variable, Shape],
 
     def infer(zero: int, shapes: Sequence[PartialShape]) -> list[PartialShape]:
         kind = SHAPES._replace(read=partial(_read_shape, zero)) if zero else SHAPES
-        given = dict(zip(known, shapes, strict=False))
-        facts = _seed(graph, given, shapes[len(known):], kind)
+        known_shapes = dict(zip(known, shapes, strict=False))
+        facts = _seed(graph, known_shapes, shapes[len(known):], kind)
         if zero:
             _seed_created(graph, facts, zero)
         _Inference(graph, facts, kind).sweep()
@@ -181,12 +181,12 @@ def _visible(graph: Graph) -> Iterator[tuple[Node, range]]:
         yield node, graph.output_eids(node)[:1 if node.op is None else node.op.num_visible]
 
 
-def specs_of(graph: Graph, found: list[Spec | None]) -> list[Spec | None]:
-    """`found`, of the entries of a rewritten graph, with what follows for nodes that are new."""
-    if None not in found:
-        return found
+def specs_of(graph: Graph, specs: list[Spec | None]) -> list[Spec | None]:
+    """`specs`, of the entries of a rewritten graph, with what follows for nodes that are new."""
+    if None not in specs:
+        return specs
     return [None if spec.shape is None or spec.dtype is None else spec
-            for spec in infer_specs(graph, {}, found)]
+            for spec in infer_specs(graph, {}, specs)]
 
 
 def require_static(graph: Graph) -> None:
@@ -262,7 +262,7 @@ def _seed(graph: Graph, known: Mapping[Variable, Fact], before: Sequence[Fact], 
     return facts
 
 
-def _with_declared(node: Node, given: Fact, kind: FactKind) -> Fact:
+def _with_declared(node: Node, fact: Fact, kind: FactKind) -> Fact:
     """The fact that a variable declares, merged with that of the caller."""
     text = node.attrs[kind.attr]
     try:
@@ -271,7 +271,7 @@ def _with_declared(node: Node, given: Fact, kind: FactKind) -> Fact:
         raise MXNetError(f"{node.describe()}: attribute {kind.attr} is {text[:80]!r}, "
                          "which cannot be read") from None
     try:
-        return kind.merge(given, declared)
+        return kind.merge(fact, declared)
     except MXNetError as error:
         raise type(error)(f"{node.describe()}: of what is given and attribute {kind.attr}, "
                           f"{error}") from None
@@ -390,18 +390,18 @@ def _like(graph: Graph, node: Node) -> list[int] | None:
 
 
 def _located(error: MXNetError, node: Node, in_facts: Sequence[Fact]) -> MXNetError:
-    given = ", ".join(f"{name} {fact if fact is not None else '?'}" for name, fact
-                      in zip(node.required_op.list_inputs(), in_facts, strict=False))
-    return type(error)(f"{node.describe()}: {error} [inputs: {given}]")
+    inputs = ", ".join(f"{name} {fact if fact is not None else '?'}" for name, fact
+                       in zip(node.required_op.list_inputs(), in_facts, strict=False))
+    return type(error)(f"{node.describe()}: {error} [inputs: {inputs}]")
 
 
-def _conflict(node: Node, position: int, given: Fact, expected: Fact, rule: str) -> MXNetError:
+def _conflict(node: Node, position: int, fact: Fact, expected: Fact, rule: str) -> MXNetError:
     """One argument or output of a node contradicts what the op's rule says."""
     op, what = node.required_op, "shape" if rule == "infer_shape" else "type"
     names = [*op.list_inputs(), *(f"output {name}" for name in op.list_outputs())]
     name = names[position]
     source = node.inputs[position].node.name if position < len(node.inputs) else node.name
     kind = ShapeMismatch if what == "shape" else MXNetError
-    return kind(f"{node.describe()}: {name} has {what} {given}, expected {expected} "
+    return kind(f"{node.describe()}: {name} has {what} {fact}, expected {expected} "
                 f"(it comes from {source!r})")
 

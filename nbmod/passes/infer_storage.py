@@ -29,11 +29,11 @@ _FLAGS = {"0": "default", "1": "row_sparse", "2": "csr"}
 Letters = dict[Entry, str]
 
 
-def declared_storage(graph: Graph, given: Mapping[str, str]) -> dict[str, str]:
-    """Storage types of variables that are not dense: as given by name, or by their attributes."""
-    if not isinstance(given, Mapping):
-        raise wrong_type("simple_bind: stype_dict", given, "a dict of storage types by name")
-    declared = {node.name: given.get(node.name) or _FLAGS.get(
+def declared_storage(graph: Graph, stypes: Mapping[str, str]) -> dict[str, str]:
+    """Storage types of variables that are not dense: from `stypes`, or their attributes."""
+    if not isinstance(stypes, Mapping):
+        raise wrong_type("simple_bind: stype_dict", stypes, "a dict of storage types by name")
+    declared = {node.name: stypes.get(node.name) or _FLAGS.get(
         node.attrs.get("__storage_type__", "0"), "") for node in graph.variables}
     for name, stype in declared.items():
         if stype not in LETTERS:
@@ -52,9 +52,9 @@ def infer_storage(graph: Graph, declared: Mapping[str, str]) -> Letters:
 
 def gradient_storage(graph: Graph, letters: Letters, wrt: Sequence[Node]) -> dict[str, str]:
     """Storage types of the gradients of variables; head gradients are dense."""
-    found, known = infer_gradient_storage(graph, letters, wrt)
+    gradients, known = infer_gradient_storage(graph, letters, wrt)
     return {node.name: STYPES[known[entry]]
-            for node, entry in zip(wrt, found.outputs, strict=True)}
+            for node, entry in zip(wrt, gradients.outputs, strict=True)}
 
 
 def infer_gradient_storage(graph: Graph, letters: Letters, wrt: Sequence[Node]
@@ -64,12 +64,12 @@ def infer_gradient_storage(graph: Graph, letters: Letters, wrt: Sequence[Node]
     A variable through which no gradient flows has one of no rows if it is row_sparse itself.
     """
     heads = [Entry(Node(None, "head")) for _ in graph.outputs]
-    found = Graph(gradient(graph, wrt, heads))
+    gradients = Graph(gradient(graph, wrt, heads))
     known = {**letters, **dict.fromkeys(heads, "d")}
-    known.update({grad: "r" for node, grad in zip(wrt, found.outputs, strict=True)
+    known.update({grad: "r" for node, grad in zip(wrt, gradients.outputs, strict=True)
                   if isinstance(grad.node.op, ZeroGradient) and letters[Entry(node)] == "r"})
-    _flow(found.nodes, known)
-    return found, known
+    _flow(gradients.nodes, known)
+    return gradients, known
 
 
 def falls_back(node: Node, letters: Letters) -> bool:

@@ -70,8 +70,8 @@ def reduce_precision(graph: Graph, precision: Precision, uncast: frozenset[str] 
             return None
         return Replacement([Entry(clone, i) for i in range(node.num_outputs)], "", True)
 
-    found = rewrite(unchanged(graph, []), rule).graph
-    return Graph([casts.to(SINGLE, entry) for entry in found.outputs])
+    cast_graph = rewrite(unchanged(graph, []), rule).graph
+    return Graph([casts.to(SINGLE, entry) for entry in cast_graph.outputs])
 
 
 def parameters_in_float16(graph: Graph, precision: Precision) -> frozenset[str]:
@@ -139,9 +139,9 @@ def _of_one_type(inputs: list[Entry], casts: _EntryCasts) -> list[Entry]:
     if all(types):
         dtype = SINGLE if SINGLE in types else LOW
         return [casts.to(dtype, entry) for entry in inputs]
-    made = node_of("amp_multicast", inserted_name(inputs[0], "amp_multicast"), inputs,
-                   {"num_outputs": str(len(inputs))})
-    return [Entry(made, i) for i in range(len(inputs))]
+    multicast = node_of("amp_multicast", inserted_name(inputs[0], "amp_multicast"), inputs,
+                        {"num_outputs": str(len(inputs))})
+    return [Entry(multicast, i) for i in range(len(inputs))]
 
 
 def _type_of(node: Node, precision: Precision, casts: _EntryCasts) -> str:

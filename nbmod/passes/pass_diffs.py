@@ -65,10 +65,10 @@ class PassDiffs:
             self._tell(PassDiff(name, diff))
 
 
-def print_diff(network: str, found: PassDiff) -> None:
+def print_diff(network: str, difference: PassDiff) -> None:
     """Print a difference for the users of a network of this name."""
-    print(f"{network}: pass {found.name} ({PASSES.get(found.name, 'a part of bind')})\n"
-          f"{found.diff}\n", file=sys.stderr, flush=True)
+    print(f"{network}: pass {difference.name} ({PASSES.get(difference.name, 'a part of bind')})\n"
+          f"{difference.diff}\n", file=sys.stderr, flush=True)
 
 
 def listing(graph: Graph, specs: Sequence[Spec | None], hoisted: Collection[int] = ()
@@ -88,8 +88,8 @@ def _shown(value: object) -> str:
     if not isinstance(value, Op):
         text = f"{value:.6g}" if isinstance(value, float) else " ".join(str(value).split())
         return text if len(text) <= LONGEST else f"{text[:LONGEST - 3]}..."
-    changed = [f"{part.name}={_shown(found)}" for part in _fields(value) if part.init and part.repr
-               and (found := getattr(value, part.name)) != part.default]
+    changed = [f"{part.name}={_shown(option)}" for part in _fields(value) if part.init and part.repr
+               and (option := getattr(value, part.name)) != part.default]
     return f"{value.name}({', '.join(changed)})" if changed else value.name
 
 

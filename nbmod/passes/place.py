@@ -69,9 +69,9 @@ def place(graph: Graph, groups: Mapping[str, D], known: Mapping[int, D], default
         return dict.fromkeys(map(id, graph.nodes), default)
     device: dict[int, D] = {}
     for node in graph.nodes:
-        for found in (group_device(node, groups), known.get(id(node)), _nearby(node, device)):
-            if found is not None:
-                device[id(node)] = found
+        for candidate in (group_device(node, groups), known.get(id(node)), _nearby(node, device)):
+            if candidate is not None:
+                device[id(node)] = candidate
                 break
     for node in reversed(graph.nodes):
         here = device.setdefault(id(node), default)

@@ -126,11 +126,11 @@ def quantize(graph: Graph, options: Quantization) -> Quantized:
     def rule(node: Node, inputs: list[Entry]) -> Replacement | None:
         if node not in chosen:
             return None
-        made = writer.layer(node, inputs, _TWINS[node.op_name])
-        return Replacement([made] * node.num_outputs, f"{node.describe()} is quantized")
+        output = writer.layer(node, inputs, _TWINS[node.op_name])
+        return Replacement([output] * node.num_outputs, f"{node.describe()} is quantized")
 
-    found = rewrite(unchanged(graph, []), rule)
-    return Quantized(found.graph, writer.to_calibrate, found.notes)
+    network = rewrite(unchanged(graph, []), rule)
+    return Quantized(network.graph, writer.to_calibrate, network.notes)
 
 
 # -- choice ----------------------------------------------------------------------------------------
@@ -154,23 +154,23 @@ def _is_possible(node: Node, options: Quantization) -> bool:
 
 def _after(possible: Sequence[Node], layers: set[Node]) -> set[Node]:
     """The nodes that read from a layer, directly or through others of them."""
-    found = set(layers)
+    nodes = set(layers)
     for node in possible:
-        if any(entry.node in found for entry in node.inputs):
-            found.add(node)
-    return found
+        if any(entry.node in nodes for entry in node.inputs):
+            nodes.add(node)
+    return nodes
 
 
 def _before(between: set[Node], layers: set[Node]) -> set[Node]:
     """The nodes that a layer reads, directly or through others of them."""
-    found: set[Node] = set()
+    nodes: set[Node] = set()
     waiting = list(layers)
     while waiting:
         for entry in waiting.pop().inputs:
-            if entry.node in between and entry.node not in found:
-                found.add(entry.node)
+            if entry.node in between and entry.node not in nodes:
+                nodes.add(entry.node)
                 waiting.append(entry.node)
-    return found
+    return nodes
 
 
 # -- writing ---------------------------------------------------------------------------------------
@@ -186,18 +186,18 @@ class _QuantizedGraphBuilder:
 
     def layer(self, node: Node, inputs: Sequence[Entry], twin: _Twin) -> Entry:
         """The output, in floating point, of the twin of `node`."""
-        found = [None if i in twin.float_inputs else self.integers(entry)
-                 for i, entry in enumerate(inputs)]
+        triples = [None if i in twin.float_inputs else self.integers(entry)
+                   for i, entry in enumerate(inputs)]
         tensors = [entry if integers is None else integers[0]
-                   for entry, integers in zip(inputs, found, strict=True)]
-        ends = [end for integers in found if integers is not None for end in integers[1:]]
-        made = node_of(twin.op, f"quantized_{node.name}", [*tensors, *ends], node.attrs)
+                   for entry, integers in zip(inputs, triples, strict=True)]
+        ends = [end for integers in triples if integers is not None for end in integers[1:]]
+        layer = node_of(twin.op, f"quantized_{node.name}", [*tensors, *ends], node.attrs)
         if twin.requantize or node.op_name == "BatchNorm":
             self.to_calibrate.append(output_name(Entry(node)))
         if twin.requantize:
-            made = node_of("_contrib_requantize", f"requantize_{node.name}", _outputs(made),
-                           {"out_type": self.options.dtype})
-        return Entry(node_of("_contrib_dequantize", f"{node.name}_dequantize", _outputs(made), {}))
+            layer = node_of("_contrib_requantize", f"requantize_{node.name}", _outputs(layer),
+                            {"out_type": self.options.dtype})
+        return Entry(node_of("_contrib_dequantize", f"{node.name}_dequantize", _outputs(layer), {}))
 
     def integers(self, entry: Entry) -> Integers:
         """A tensor as integers."""
@@ -234,10 +234,10 @@ def calibrate(graph: Graph, ranges: Ranges) -> Graph:
             return None
         low, high = (float(bound) for bound in ranges[name])
         op = cast("QuantizeV2 | Requantize | QuantizedBatchNorm", node.op)
-        made = Node(replace(op, min_calib_range=low, max_calib_range=high), node.name, inputs,
-                    {**node.attrs, "min_calib_range": f"{low:.9g}",
-                     "max_calib_range": f"{high:.9g}"})
-        return Replacement(_outputs(made), f"{node.describe()} is calibrated")
+        clone = Node(replace(op, min_calib_range=low, max_calib_range=high), node.name, inputs,
+                     {**node.attrs, "min_calib_range": f"{low:.9g}",
+                      "max_calib_range": f"{high:.9g}"})
+        return Replacement(_outputs(clone), f"{node.describe()} is calibrated")
 
     return rewrite(unchanged(graph, []), rule).graph
 

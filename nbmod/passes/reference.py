@@ -163,9 +163,9 @@ class Evaluator:
             ins = [variables[entry.node.name] if entry.node.op is None else arrays[eid]
                    for entry, eid in zip(node.inputs, in_eids, strict=True)]
             # As in the executor, the first output of a forward node is always computed.
-            wanted = [eid in read or (eid == eids.start and not isinstance(node.op, Backward))
-                      for eid in eids]
-            result = self._result(_Site(node, specs, in_eids, eids, wanted), ins, join)
+            requests = [eid in read or (eid == eids.start and not isinstance(node.op, Backward))
+                        for eid in eids]
+            result = self._result(_Site(node, specs, in_eids, eids, requests), ins, join)
             arrays[eids.start:eids.stop] = result.outs
             for index, array in result.changed.items():
                 variables[node.inputs[index].node.name] = array
@@ -188,10 +188,10 @@ class Evaluator:
         function = (*_function(site.node), *map(id, ins))
         key = (*function, *site.wanted, *(() if ins else [spec.shape for spec in site.outs]))
         if key not in self._results:
-            made = self._computed(site, function, ins)
-            self._results[key] = made._replace(
-                outs=[self._joined(array, join) for array in made.outs],
-                changed={i: self._joined(array, join) for i, array in made.changed.items()})
+            result = self._computed(site, function, ins)
+            self._results[key] = result._replace(
+                outs=[self._joined(array, join) for array in result.outs],
+                changed={i: self._joined(array, join) for i, array in result.changed.items()})
         return self._results[key]
 
     def _joined(self, array: Value, join: bool) -> Value:
@@ -240,16 +240,16 @@ class Evaluator:
         """The results of a node, with copies of inputs that it may change."""
         op = site.op
         has_states = bool(op.aux or (isinstance(op, Backward) and op.fwd.aux))
-        given = [array.copy() for array in ins] if has_states else ins
+        arguments = [array.copy() for array in ins] if has_states else ins
         try:
             if op.random:
                 rng.set_state((crc32(_root(site.node).name.encode()), 0))
-            outs = self._apply(site, given, Mode(self.is_train))
+            outs = self._apply(site, arguments, Mode(self.is_train))
         except (MXNetError, ValueError, TypeError, IndexError, ArithmeticError, AttributeError,
                 KeyError, NotImplementedError) as error:
             self.unknown.setdefault(op.name, str(error))
             return self._uninterpreted(function, site, ins)
-        changed = {i: array for i, (array, before) in enumerate(zip(given, ins, strict=True))
+        changed = {i: array for i, (array, before) in enumerate(zip(arguments, ins, strict=True))
                    if array is not before and site.node.inputs[i].node.is_variable
                    and not _same_bits(array, before)}
         return _Result(outs, changed, op, ins)
@@ -274,9 +274,9 @@ class Evaluator:
         forward = op.fwd if isinstance(op, Backward) else op
         define = (GRADIENT_DEFINITIONS if is_backward else DEFINITIONS).get(forward.name)
         if define is not None:
-            made = define(forward, ins, [spec and spec.shape for spec in specs],
-                          Call(mode, specs=[*map(real, site.outs)]))
-            return [None if spec is None else np.asarray(made[i], spec.dtype, order="C")
+            results = define(forward, ins, [spec and spec.shape for spec in specs],
+                             Call(mode, specs=[*map(real, site.outs)]))
+            return [None if spec is None else np.asarray(results[i], spec.dtype, order="C")
                     for i, spec in enumerate(specs)]
         outs = [None if spec is None else np.empty(spec.shape, spec.dtype) for spec in specs]
         call = Call(mode, (), [False] * len(outs), [*map(real, site.outs)], cpu(0), {})
@@ -286,8 +286,8 @@ class Evaluator:
             op.prepare(ins, outs, call)()
             return outs
         _require_numpy(site, forward)
-        given = workspace(op, [REFERENCE], [*map(real, site.ins)], [*map(real, site.outs)])
-        call.scratch = [np.empty(spec.shape, spec.dtype) for spec in given]
+        scratch_specs = workspace(op, [REFERENCE], [*map(real, site.ins)], [*map(real, site.outs)])
+        call.scratch = [np.empty(spec.shape, spec.dtype) for spec in scratch_specs]
         prepare_numpy_form(op, ins, outs, call)()
         return outs
 
@@ -329,7 +329,7 @@ class _EvaluatedPart:
         for node in self.nodes:
             site = _Site(node, self.specs, graph.input_eids(node), graph.output_eids(node),
                          [True] * node.num_outputs)
-            made = self.binder.reference._apply(
+            results = self.binder.reference._apply(
                 site, [values[entry] for entry in node.inputs], self.binder.mode)
             values.update((Entry(node, i), array) for i, array in enumerate(made))
         for entry in part.fetches:

@@ -62,11 +62,11 @@ class Rewritten(NamedTuple):
 def carry(facts: Sequence[T], first: Graph, graph: Graph, origin: Mapping[Node, Node]
           ) -> list[T | None]:
     """`facts` of the entries of `first` for those of `graph`; None for what is new there."""
-    found: list[T | None] = []
+    new_facts: list[T | None] = []
     for node in graph.nodes:
         eids = first.find(origin.get(node, node))
-        found += facts[eids.start:eids.stop] if eids else [None] * node.num_outputs
-    return found
+        new_facts += facts[eids.start:eids.stop] if eids else [None] * node.num_outputs
+    return new_facts
 
 
 def node_of(op: str, name: str, inputs: Sequence[Entry], attrs: Mapping[str, str]) -> Node:
@@ -86,14 +86,14 @@ def rewrite(before: Rewritten, rule: Rule) -> Rewritten:
     now: dict[Entry, Entry] = {}
     for node in graph.nodes:
         inputs = [now.get(entry, entry) for entry in node.inputs] if now else node.inputs
-        found = None if node.op is None else rule(node, inputs)
-        if found is not None and not _collide(node, found.entries, graph, now):
-            _require_current(found.entries, graph, now)
+        replacement = None if node.op is None else rule(node, inputs)
+        if replacement is not None and not _collide(node, replacement.entries, graph, now):
+            _require_current(replacement.entries, graph, now)
             now.update({Entry(node, i): now.get(entry, entry)
-                        for i, entry in enumerate(found.entries)})
-            if found.is_clone:
-                origin[found.entries[0].node] = origin.get(node, node)
-            notes += [found.note] * bool(found.note)
+                        for i, entry in enumerate(replacement.entries)})
+            if replacement.is_clone:
+                origin[replacement.entries[0].node] = origin.get(node, node)
+            notes += [replacement.note] * bool(replacement.note)
         elif inputs is not node.inputs and inputs != node.inputs:
             clone = node.clone(inputs, node.source)
             origin[clone] = origin.get(node, node)

@@ -83,11 +83,11 @@ def with_trained_bodies(graph: Graph, cheap: bool = False) -> Graph:
     return Graph([current(entry) for entry in graph.outputs]) if new else graph
 
 
-def _train(cheap: bool, body: Body, summed: set[int], kept: set[int]) -> Body:
+def _train(cheap: bool, body: Body, summed: set[int], loop_states: set[int]) -> Body:
     """`body` with gradients.
 
     Those of the variables in `summed` are added to what is there; the values of the variables in
-    `kept` are saved like those of other entries, if gradients read them.
+    `loop_states` are saved like those of other entries, if gradients read them.
     """
     forward = with_trained_bodies(body.forward, cheap)
     variables, states = body.variables, set(body.states)
@@ -96,7 +96,7 @@ def _train(cheap: bool, body: Body, summed: set[int], kept: set[int]) -> Body:
     graph = mirror(graph, body.num_outputs, cheap)
     graph = write_gradients(graph, ["add" if i in summed else "write" for i in trained])
     ahead = {id(node) for node in graph.head(body.num_outputs).nodes}
-    other = {id(entry.node) for i, entry in enumerate(variables) if i not in kept}
+    other = {id(entry.node) for i, entry in enumerate(variables) if i not in loop_states}
     read = [entry for node in graph.nodes if id(node) not in ahead for entry in node.inputs
             if id(entry.node) in ahead - other]
     return Body(graph, body.num_outputs, tuple(heads), trained, tuple(dict.fromkeys(read)))

@@ -168,12 +168,13 @@ class Validation:
         specs |= self._smaller or {}
         roles = dict(_roles(self._symbol.graph))
         trials = TRIALS[:1] if self._is_large else TRIALS
-        made = {(trial, bool(self._trained)): Evaluator(
+        evaluators = {(trial, bool(self._trained)): Evaluator(
             {name: _drawn(name, spec, roles.get(name, ""), trial)
              for name, spec in specs.items()}, bool(self._trained)) for trial in trials}
         if self._trained:       # the forward pass also runs as in inference
-            made[TRIALS[0], False] = Evaluator(dict(made[TRIALS[0], True].variables), False)
-        return made
+            evaluators[TRIALS[0], False] = Evaluator(
+                dict(evaluators[TRIALS[0], True].variables), False)
+        return evaluators
 
     def _heads(self) -> dict[str, Spec]:
         graph = self._symbol.graph
@@ -187,11 +188,11 @@ class Validation:
             pair = [before, after]
             if self._trained and not is_train:      # the forward pass alone
                 pair = [self._forward(each) for each in pair]
-            expected, found = (evaluator.evaluate(*each, join=each is pair[1]) for each in pair)
-            difference = next(self._differences(pair, expected, found), None)
+            expected, actual = (evaluator.evaluate(*each, join=each is pair[1]) for each in pair)
+            difference = next(self._differences(pair, expected, actual), None)
             if difference is not None:
                 mode = f"{'training' if is_train else 'inference'}, values {trial}"
-                raise _failure(name, mode, difference, pair, (expected, found), evaluator.unknown)
+                raise _failure(name, mode, difference, pair, (expected, actual), evaluator.unknown)
             if self._is_large:
                 evaluator.forget()
 
@@ -203,35 +204,35 @@ class Validation:
             self._forwards[id(network.graph)] = network.graph, forward
         return self._forwards[id(network.graph)][1]
 
-    def _differences(self, pair: Sequence[Inferred], expected: Values, found: Values
+    def _differences(self, pair: Sequence[Inferred], expected: Values, actual: Values
                      ) -> Iterator[_Difference]:
         """Outputs, gradients and states that differ."""
         scale = cache(lambda: max((largest(array) for array in expected.arrays if array is not None
                                    and array.dtype.kind == "f"), default=0.0))
         before, after = (network.graph for network in pair)
         for i, (entry, other) in enumerate(zip(before.outputs, after.outputs, strict=True)):
-            array, new = expected.of(before, entry), found.of(after, other)
+            array, new = expected.of(before, entry), actual.of(after, other)
             if (error := _error(array, new, scale)) is not None:
                 what = (f"output {entry.index} of {entry.node.describe()}"
                         if i < self._num_outputs else f"the gradient {entry.node.name}")
                 yield _Difference(what, [other], error, array, new)
         for name, array in expected.variables.items():
-            new = found.variables[name]
+            new = actual.variables[name]
             if (error := _error(array, new, scale)) is not None:
                 readers = [Entry(reader) for reader in after.nodes
                            if any(source.node.name == name for source in reader.inputs)]
                 yield _Difference(f"the state {name}", readers, error, array, new)
 
 
-def _error(expected: Value, found: Value, scale: Callable[[], float]) -> float | None:
+def _error(expected: Value, actual: Value, scale: Callable[[], float]) -> float | None:
     """The largest difference of a result; None if there is none but rounding."""
-    if expected is found:
+    if expected is actual:
         return None
-    if expected.shape != found.shape:
+    if expected.shape != actual.shape:
         return np.inf
     if expected.dtype.kind == "f":
-        found = np.where(np.isnan(expected), expected, found)
-    error = distance(found, expected)
+        actual = np.where(np.isnan(expected), expected, actual)
+    error = distance(actual, expected)
     close = CLOSE * largest(expected)
     return error if error > close and error > close + CANCELLED * scale() else None
 
@@ -241,7 +242,7 @@ def _failure(name: str, mode: str, difference: _Difference, pair: Sequence[Infer
     """The error that names a pass."""
     from .switches import PASSES
 
-    what, _, error, expected, found = difference
+    what, _, error, expected, actual = difference
     nodes = _culprits(difference, pair, values)
     lacking = [f"{node.op_name} ({unknown[node.op_name]})" for node in nodes
                if node.op_name in unknown]
@@ -253,7 +254,7 @@ def _failure(name: str, mode: str, difference: _Difference, pair: Sequence[Infer
     return MXNetError(
         f"NBMOD_CHECK=3: pass {name} ({PASSES.get(name, 'a part of bind')}) changes what the "
         f"network computes ({mode}): {what} differs by {error:.3g}, its largest element is "
-        f"{largest(expected):.3g}\n{_excerpt(expected, found)}\n"
+        f"{largest(expected):.3g}\n{_excerpt(expected, actual)}\n"
         f"The difference arises in {listed}{'; ...' if len(nodes) > 8 else ''}"
         f"{'; not evaluated: ' if lacking else ''}{', '.join(lacking)}\n"
         f"{switch}; please report this error with the network")
@@ -283,26 +284,26 @@ def _culprits(difference: _Difference, pair: Sequence[Inferred], values: Sequenc
 
 def _reached(entries: Sequence[Entry], graph: Graph, values: Values, known: set[int]) -> list[Node]:
     """The nodes that `entries` depend on through values that are not `known`, in order."""
-    waiting, found = list(entries), {id(entry.node) for entry in entries}
+    waiting, ids = list(entries), {id(entry.node) for entry in entries}
     while waiting:
         for entry in waiting.pop().node.inputs:
-            if id(values.of(graph, entry)) not in known and id(entry.node) not in found:
-                found.add(id(entry.node))
+            if id(values.of(graph, entry)) not in known and id(entry.node) not in ids:
+                ids.add(id(entry.node))
                 waiting.append(entry)
-    return [node for node in graph.nodes if id(node) in found]
+    return [node for node in graph.nodes if id(node) in ids]
 
 
-def _excerpt(expected: Value, found: Value) -> str:
+def _excerpt(expected: Value, actual: Value) -> str:
     """The elements around the largest difference, before and after."""
-    if expected.shape != found.shape:
-        return f"shape {expected.shape} before, {found.shape} after"
+    if expected.shape != actual.shape:
+        return f"shape {expected.shape} before, {actual.shape} after"
     with np.errstate(all="ignore"):
-        error = np.abs(np.asarray(found, np.float64) - np.asarray(expected, np.float64)).reshape(-1)
+        error = np.abs(np.asarray(actual, np.float64) - np.asarray(expected, np.float64)).ravel()
     at = int(np.argmax(np.nan_to_num(error, nan=np.inf)))
     position = tuple(int(i) for i in np.unravel_index(at, expected.shape))
     parts = slice(max(at - 2, 0), at + 3)
     return (f"at {position}: {expected.reshape(-1)[parts]} before, "
-            f"{found.reshape(-1)[parts]} after")
+            f"{actual.reshape(-1)[parts]} after")
 
 
 def _require_invariant(name: str, groups: Sequence[Sequence[Node]]) -> None:
@@ -354,15 +355,15 @@ def _with_smaller_batch(symbol: Inferred) -> dict[str, Spec] | None:
         return None
     fewer = {name: (BATCH, *known[name].shape[1:]) for name in chosen}
     # A parameter may be as long as the batch: after the first, shapes follow if they can.
-    for given in ({chosen[0]: fewer[chosen[0]]}, fewer):
-        shapes = {name: spec.shape for name, spec in known.items() if name not in fewer} | given
+    for overrides in ({chosen[0]: fewer[chosen[0]]}, fewer):
+        shapes = {name: spec.shape for name, spec in known.items() if name not in fewer} | overrides
         try:
-            found = _required([*map(Spec, infer_shape(graph, shapes), infer_type(  # type: ignore[arg-type]
+            new_specs = _required([*map(Spec, infer_shape(graph, shapes), infer_type(  # type: ignore[arg-type]
                 graph, {name: spec.dtype for name, spec in known.items()}))])
         except MXNetError:
             continue
-        heads = {f"_head_grad_{i}": found[eid] for i, eid in enumerate(graph.output_ids)}
-        return Inferred(graph, found).of(graph.variables) | heads
+        heads = {f"_head_grad_{i}": new_specs[eid] for i, eid in enumerate(graph.output_ids)}
+        return Inferred(graph, new_specs).of(graph.variables) | heads
     return None
 
 

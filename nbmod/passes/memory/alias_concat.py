@@ -50,7 +50,7 @@ class _Aliases:
         self.steps, self.sizes = steps, sizes
         self.external, self.own = external, external | keep
         """Entries that have memory already, and those that get memory of their own."""
-        self.found: dict[int, tuple[int, AliasedRows]] = {}
+        self.pieces: dict[int, tuple[int, AliasedRows]] = {}
         self.overwritten: dict[int, int] = {}
         """Entry -> the step that computes something else in place of it."""
         self.readers: dict[int, list[int]] = {}
@@ -72,10 +72,10 @@ class _Aliases:
                 piece = AliasedRows(offset, step.rows, row if step.rows > 1 else 0)
                 if self._fits(eid, whole, piece, step.space):
                     self._assign(eid, whole, piece, self.overwritten.get(whole, len(self.steps)))
-        return self.found
+        return self.pieces
 
     def _fits(self, eid: int, whole: int, piece: AliasedRows, space: int) -> bool:
-        if eid in self.own or eid in self.found or eid not in self.producer:
+        if eid in self.own or eid in self.pieces or eid not in self.producer:
             return False
         steps = [self.steps[index] for index in (self.producer[eid], *self.readers[eid])]
         if len({*self.readers[eid]}) < len(self.readers[eid]) or any(
@@ -83,18 +83,18 @@ class _Aliases:
             return False
         if self.last_read[eid] >= self.overwritten.get(whole, len(self.steps)):
             return False
-        outer = self.found[whole][1].rows if whole in self.found else 1
+        outer = self.pieces[whole][1].rows if whole in self.pieces else 1
         if outer > 1 and outer != piece.rows:
             return False
         return piece.rows == 1 or all(eid in step.apart for step in steps)
 
     def _assign(self, eid: int, whole: int, piece: AliasedRows, overwritten: int) -> None:
         """`eid` is this piece, and so is what it was computed from in place, and so on."""
-        found: int | None = eid
-        while found is not None:
-            self.found[found], self.overwritten[found] = (whole, piece), overwritten
-            index = self.producer[found]
-            found = self._reused(found, whole, piece)
+        alias: int | None = eid
+        while alias is not None:
+            self.pieces[alias], self.overwritten[alias] = (whole, piece), overwritten
+            index = self.producer[alias]
+            alias = self._reused(alias, whole, piece)
             overwritten = overwritten if self.steps[index].view else index
 
     def _reused(self, eid: int, whole: int, piece: AliasedRows) -> int | None:

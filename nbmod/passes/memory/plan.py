@@ -127,9 +127,9 @@ def plan_memory(steps: Sequence[PlanStep], sizes: Sequence[int], external: Colle
     is allocated when the first of them is computed.  Without `reuse` no byte belongs to two
     storages.
     """
-    found = alias_concat(steps, sizes, set(external), set(keep))
+    concat_aliases = alias_concat(steps, sizes, set(external), set(keep))
     plans = []
-    for aliases in (found, {}) if found else ({},):
+    for aliases in (concat_aliases, {}) if concat_aliases else ({},):
         plans.append(_StorageAssignment(steps, sizes, set(external), set(keep), aliases).run())
         for storage in () if reuse else plans[-1].storages:
             storage.first, storage.last = 0, len(steps) - 1
@@ -354,12 +354,12 @@ def _roots(aliases: Mapping[int, tuple[int, AliasedRows]]) -> dict[int, tuple[in
 
     A whole comes before its pieces.
     """
-    found: dict[int, tuple[int, AliasedRows]] = {}
+    roots: dict[int, tuple[int, AliasedRows]] = {}
     for eid, (whole, piece) in aliases.items():
-        root, outer = found.get(whole, (whole, AliasedRows(0)))
-        found[eid] = root, AliasedRows(outer.offset + piece.offset, max(piece.rows, outer.rows),
+        root, outer = roots.get(whole, (whole, AliasedRows(0)))
+        roots[eid] = root, AliasedRows(outer.offset + piece.offset, max(piece.rows, outer.rows),
                                        outer.step or piece.step)
-    return found
+    return roots
 
 
 def reuse_memory(plan: MemoryPlan, num_steps: int) -> None:

@@ -109,10 +109,10 @@ class Planned:
         while self.plan.storage[eid] == NONE and eid in self.plan.view_of:
             views.append(eid)
             eid = self.plan.view_of[eid]
-        found = self._stored(eid)
+        extent = self._stored(eid)
         for view in reversed(views):
-            found = self._part(view, found)
-        return found
+            extent = self._part(view, extent)
+        return extent
 
     def _stored(self, eid: int) -> Range:
         """The range of an entry that is no view of an external one."""
@@ -128,10 +128,10 @@ class Planned:
         size, piece = self.sizes[eid], self.plan.pieces.get(eid)
         if piece is None:
             return whole._replace(size=size)
-        found = whole.part(piece, size)
-        if found.start < whole.start or found.end > whole.end:
+        extent = whole.part(piece, size)
+        if extent.start < whole.start or extent.end > whole.end:
             raise MXNetError(f"entry {eid} is outside its storage {self.plan.storage[eid]}")
-        return found
+        return extent
 
     def scratch(self, index: int) -> list[Range]:
         return [self._storage(sid, size) for sid, size

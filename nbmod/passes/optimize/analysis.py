@@ -25,13 +25,13 @@ def count_uses(graph: Graph) -> Counter[Entry]:
 def nodes_with_gradient(graph: Graph, trained: Collection[str]) -> set[Node]:
     """Nodes whose results depend on a trained variable: those with a backward pass, and some that
     have none, as behind BlockGrad."""
-    found: set[Node] = set()
+    nodes: set[Node] = set()
     for node in graph.nodes:
         learns = (node.name in trained if node.is_variable
-                  else any(entry.node in found for entry in node.inputs))
+                  else any(entry.node in nodes for entry in node.inputs))
         if learns:
-            found.add(node)
-    return found
+            nodes.add(node)
+    return nodes
 
 
 def writers_of_shared_states(graph: Graph) -> list[Node]:

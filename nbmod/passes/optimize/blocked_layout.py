@@ -153,8 +153,8 @@ def _convolution_kind(node: Node, data: Spec, chosen: LayoutChoice, learns: set[
 
     blocked, data_learns = node.inputs[0] in chosen.images, node.inputs[0].node in learns
     wants: dict[Direction, bool] = {"forward": True, "weight": node in learns, "data": data_learns}
-    wanted = [direction for direction, is_wanted in wants.items() if is_wanted]
-    if not should_block(op.geometry(data), wanted, blocked, last):
+    directions = [direction for direction, is_wanted in wants.items() if is_wanted]
+    if not should_block(op.geometry(data), directions, blocked, last):
         return ""
     chosen.data[node] = data
     if data.shape[1] < FLAT and not blocked and not data_learns:
@@ -237,22 +237,22 @@ class _BlockedGraphBuilder:
                 self._keep(node)
             else:
                 out = Entry(node, 0)
-                made = self.builders[kind](node)
-                self.blocked[out, self.halos[out], self.lanes] = made
+                blocks = self.builders[kind](node)
+                self.blocked[out, self.halos[out], self.lanes] = blocks
                 for index in range(1, node.num_outputs):
-                    self.plain[Entry(node, index)] = Entry(made.node, index)
+                    self.plain[Entry(node, index)] = Entry(blocks.node, index)
                 self.notes.append(f"{node.describe()} works on blocks of channels")
         graph = Graph([self._plain(entry) for entry in self.graph.outputs])
         return self.before._replace(graph=graph, origin=self.origin, notes=self.notes)
 
     def _keep(self, node: Node) -> None:
         """A node on plain images, or a clone of it where its inputs have been replaced."""
-        inputs, kept = [self._plain(entry) for entry in node.inputs], node
+        inputs, plain_node = [self._plain(entry) for entry in node.inputs], node
         if inputs != node.inputs:
-            kept = node.clone(inputs, node.source)
-            self.origin[kept] = self.origin.get(node, node)
+            plain_node = node.clone(inputs, node.source)
+            self.origin[plain_node] = self.origin.get(node, node)
         for index in range(node.num_outputs):
-            self.plain[Entry(node, index)] = Entry(kept, index)
+            self.plain[Entry(node, index)] = Entry(plain_node, index)
 
     def _plain(self, entry: Entry) -> Entry:
         """The entry in plain layout (N, C, H, W), through a reorder if need be."""
@@ -295,40 +295,40 @@ class _BlockedGraphBuilder:
         if packed:
             packing = self.ops.PackedFilters(slide, channels, op.num_filter, lanes, tile)
             weight = Entry(Node(packing, f"{node.name}_packed", [weight]))
-        made = self.ops.BlockedConvolution(
+        conv = self.ops.BlockedConvolution(
             slide, channels, op.num_filter, self.halos.get(node.inputs[0], max(slide.pad)),
             self.halos[out], bool(bias), packed, winograd_tile=tile,
             needs_data_grad=node.inputs[0].node in self.learns)
-        return Entry(Node(made, node.name, [data, weight, *bias]))
+        return Entry(Node(conv, node.name, [data, weight, *bias]))
 
     def _pooling(self, node: Node) -> Entry:
         from ...ops.blocked.blocked_pooling import BlockedPooling
 
         data, out, op = node.inputs[0], Entry(node, 0), cast("Pooling", node.op)
-        made = BlockedPooling(op, self.chosen.images[out].channels, self.halos[data],
-                              self.halos[out])
-        return Entry(Node(made, node.name, [self._blocked(data)]))
+        pooling = BlockedPooling(op, self.chosen.images[out].channels, self.halos[data],
+                                 self.halos[out])
+        return Entry(Node(pooling, node.name, [self._blocked(data)]))
 
     def _norm(self, node: Node) -> Entry:
         from ...ops.blocked.blocked_batch_norm import BlockedBatchNorm
 
         data, out, op = node.inputs[0], Entry(node, 0), cast("BatchNormOp", node.op)
-        made = BlockedBatchNorm(op, self.chosen.images[out].channels,
+        norm = BlockedBatchNorm(op, self.chosen.images[out].channels,
                                 (self.halos[data], self.halos[out]))
         rest = [self._plain(entry) for entry in node.inputs[1:]]
-        return Entry(Node(made, node.name, [self._blocked(data), *rest]))
+        return Entry(Node(norm, node.name, [self._blocked(data), *rest]))
 
     def _elementwise(self, node: Node) -> Entry:
         inputs, out = [self._blocked(entry) for entry in node.inputs], Entry(node, 0)
         if node.op_name == "Concat":
             return Entry(Node(self.ops.BlockedConcat(len(inputs)), node.name, inputs))
-        made = Entry(node.clone(inputs, node.source))
+        blocks = Entry(node.clone(inputs, node.source))
         image, halo = self.chosen.images[out], self.halos[out]
         if isinstance(node.op, FormulaOp) and not _at_zero(node.op)[0] and (
                 halo or image.channels % self.lanes):
             padding = self.ops.ZeroPadding(image.channels, halo)
-            made = Entry(Node(padding, f"{node.name}_cleared", [made]))
-        return made
+            blocks = Entry(Node(padding, f"{node.name}_cleared", [blocks]))
+        return blocks
 
     def _blocked(self, entry: Entry) -> Entry:
         """The entry in the blocks in which it was computed."""

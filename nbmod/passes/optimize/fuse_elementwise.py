@@ -189,14 +189,14 @@ def _fusible(graph: Graph, node: Node, specs: Sequence[Spec], elements: Elements
     shape = np.broadcast_shapes(*elements.shapes)
     whole = tuple(i for i in outs if out_shapes[i] == shape)
     rest = tuple(i for i in outs if i not in whole)
-    found = []
+    units = []
     for part, is_sum in ((whole, False), (rest, True)):
         types = {out_specs[i].dtype for i in part}
         dtype = _compute_dtype([ins[i] for i in elements.reads], types)
         if part and dtype is not None and (device.is_gpu or _is_compiled(shape)) and (
                 not is_sum or (len(part) == 1 and FLOAT16 not in types and not device.is_gpu)):
-            found.append((part, shape, dtype, is_sum))
-    return found
+            units.append((part, shape, dtype, is_sum))
+    return units
 
 
 def _elements(graph: Graph, node: Node, specs: Sequence[Spec]) -> Elements | None:
@@ -205,11 +205,11 @@ def _elements(graph: Graph, node: Node, specs: Sequence[Spec]) -> Elements | Non
         return None
     ins = [specs[eid] for eid in graph.input_eids(node)]
     outs = [specs[eid] for eid in graph.output_eids(node)]
-    found = node.op.elements(ins, outs)
-    if found is None or found.shapes is not None:
-        return found
-    return found._replace(shapes=tuple(
-        spec.shape for spec in (*(ins[i] for i in found.reads), *outs)))
+    elements = node.op.elements(ins, outs)
+    if elements is None or elements.shapes is not None:
+        return elements
+    return elements._replace(shapes=tuple(
+        spec.shape for spec in (*(ins[i] for i in elements.reads), *outs)))
 
 
 def _restricted(elements: Elements, outs: Sequence[int]) -> Elements:
@@ -370,12 +370,12 @@ class _Grouping:
 
 def _operand_shapes(units: Iterable[Unit]) -> dict[Entry, set[Shape]]:
     """The shapes in which units read each entry."""
-    found: dict[Entry, set[Shape]] = {}
+    shapes: dict[Entry, set[Shape]] = {}
     for unit in units:
         assert unit.elements is not None and unit.elements.shapes is not None
         for entry, shape in zip(unit.reads, unit.elements.shapes, strict=False):
-            found.setdefault(entry, set()).add(shape)
-    return found
+            shapes.setdefault(entry, set()).add(shape)
+    return shapes
 
 
 # -- the new graph ----------------------------------------------------------------------------

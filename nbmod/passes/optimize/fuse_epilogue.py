@@ -109,8 +109,8 @@ def _with_epilogue(op: EpilogueOp, plain: bool, reads_hidden: bool) -> EpilogueO
 def _replaced(node: Node, host: Node, op: EpilogueOp, **more: Entry) -> Replacement:
     """`host` as `op`, which does what `node` does too, with `more` inputs."""
     named = dict(zip(host.required_op.list_inputs(), host.inputs, strict=True), **more)
-    made = Node(op, host.name, [named[name] for name in op.list_inputs()], host.attrs)
-    return Replacement([Entry(made)], f"{node.describe()} is done by {host.describe()}")
+    new_host = Node(op, host.name, [named[name] for name in op.list_inputs()], host.attrs)
+    return Replacement([Entry(new_host)], f"{node.describe()} is done by {host.describe()}")
 
 
 def _upper_bound(op: EpilogueOp) -> float:

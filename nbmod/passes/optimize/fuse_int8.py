@@ -68,20 +68,20 @@ def _blocked_layer(node: Node, inputs: list[Entry], data: Spec, out: Spec,
     from ...ops.blocked import int8
 
     op = cast("QuantizedConvolution | QuantizedFullyConnected", node.op)
-    found = int8.layer_of(op, data, out)
-    if found is None:
+    layer = int8.layer_of(op, data, out)
+    if layer is None:
         return None
-    source = inputs[0], found.x
+    source = inputs[0], layer.x
     if source not in reordered:
-        into = Node(int8.Int8IntoBlocks(found.x, found.batch), f"{inputs[0].node.name}_blocks",
+        into = Node(int8.Int8IntoBlocks(layer.x, layer.batch), f"{inputs[0].node.name}_blocks",
                     inputs[:1])
         reordered[source] = Entry(into)
-    packed = Node(int8.PackedInt8Filters(found.filters), f"{node.name}_packed", inputs[1:2])
-    made = Node(int8.BlockedInt8Layer(found, op, data.dtype), node.name,
+    packed = Node(int8.PackedInt8Filters(layer.filters), f"{node.name}_packed", inputs[1:2])
+    host = Node(int8.BlockedInt8Layer(layer, op, data.dtype), node.name,
                 [reordered[source], Entry(packed, 0), Entry(packed, 1), *inputs[2:]], node.attrs)
-    plain = Node(int8.Int8FromBlocks(found.y, found.batch, out.shape, out.dtype),
-                 f"{node.name}_plain", [Entry(made)])
-    return Replacement([Entry(plain), Entry(made, 1), Entry(made, 2)],
+    plain = Node(int8.Int8FromBlocks(layer.y, layer.batch, out.shape, out.dtype),
+                 f"{node.name}_plain", [Entry(host)])
+    return Replacement([Entry(plain), Entry(host, 1), Entry(host, 2)],
                        f"{node.describe()} works on blocks of bytes")
 
 
@@ -101,10 +101,10 @@ def _joined(node: Node, inputs: list[Entry]) -> Replacement | None:
         layer = replace(layer, relu=True)
     else:
         return None
-    made = Node(layer, host.name, host.inputs, host.attrs)
+    new_host = Node(layer, host.name, host.inputs, host.attrs)
     plain = Node(replace(cast("Int8FromBlocks", plain.op), dtype=layer.target), plain.name,
-                 [Entry(made)])
-    return Replacement([Entry(plain), Entry(made, 1), Entry(made, 2)],
+                 [Entry(new_host)])
+    return Replacement([Entry(plain), Entry(new_host, 1), Entry(new_host, 2)],
                        f"{node.describe()} is done by {host.describe()}")
 
 
@@ -132,9 +132,9 @@ def _cancel_reorders(before: Rewritten) -> Rewritten:
             op = replace(reorder, layout=replace(reorder.layout, halo=_halo(inputs[0])))
         else:
             return None
-        made = Node(op, node.name, inputs, node.attrs)
+        clone = Node(op, node.name, inputs, node.attrs)
         return None if op == node.op else Replacement(
-            [Entry(made, i) for i in range(node.num_outputs)], "")
+            [Entry(clone, i) for i in range(node.num_outputs)], "")
 
     return rewrite(before, rule)
 

@@ -101,10 +101,10 @@ class CellStep(NamedTuple):
         (first, second), is_gru = self.layers, self.mode == "gru"
         if first.weights == second.weights or (is_gru and self.before != second.data):
             return {}
-        found = {1: CellKind(self.mode, self.order, first.weights, second.weights)}
+        cells = {1: CellKind(self.mode, self.order, first.weights, second.weights)}
         if not is_gru:
-            found[0] = CellKind(self.mode, self.order, second.weights, first.weights)
-        return found
+            cells[0] = CellKind(self.mode, self.order, second.weights, first.weights)
+        return cells
 
 
 class CellChain(NamedTuple):
@@ -238,13 +238,13 @@ def _step(h: Entry) -> CellStep | None:
 
 def _inside(h: Entry, borders: set[Entry | None]) -> list[Node]:
     """All nodes that `h` depends on, without those of `borders` and before."""
-    found, stack = {h.node: None}, [h.node]
+    nodes, stack = {h.node: None}, [h.node]
     while stack:
         for entry in stack.pop().inputs:
-            if entry not in borders and entry.node not in found:
-                found[entry.node] = None
+            if entry not in borders and entry.node not in nodes:
+                nodes[entry.node] = None
                 stack.append(entry.node)
-    return list(found)
+    return list(nodes)
 
 
 # -- chains ---------------------------------------------------------------------------------------
@@ -286,15 +286,15 @@ def _uses_inside(step: CellStep) -> Counter[Entry]:
 
 def _links(steps: dict[Entry, CellStep], uses: Counter[Entry]) -> dict[Entry, tuple[CellStep, int]]:
     """h of a step -> the step after it, and which of its layers reads h."""
-    found: dict[Entry, tuple[CellStep, int]] = {}
+    links: dict[Entry, tuple[CellStep, int]] = {}
     ambiguous = set()
     for step in steps.values():
         recurrent = [k for k, cell in step.cells.items() if _continues(step, k, cell, steps, uses)]
         if len(recurrent) == 1:
             h = step.layers[recurrent[0]].data
-            ambiguous |= {h} & found.keys()
-            found[h] = step, recurrent[0]
-    return {h: link for h, link in found.items() if h not in ambiguous}
+            ambiguous |= {h} & links.keys()
+            links[h] = step, recurrent[0]
+    return {h: link for h, link in links.items() if h not in ambiguous}
 
 
 def _continues(step: CellStep, k: int, cell: CellKind, steps: dict[Entry, CellStep],

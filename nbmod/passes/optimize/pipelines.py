@@ -37,18 +37,18 @@ def simplify(graph: Graph, specs: Sequence[Spec], exact: bool = False, blocks: b
     With `exact`, only passes that give bitwise the same results run.  `blocks` allows blocked
     layouts and recurrent layers, which exist on CPUs only.
     """
-    found = run_pass(skip_identities, unchanged(graph, specs))
-    found = run_pass(cse, found)
-    found = run_pass(fold_shape_reads, found)
-    found = run_pass(fuse_int8, found) if blocks else found
+    network = run_pass(skip_identities, unchanged(graph, specs))
+    network = run_pass(cse, network)
+    network = run_pass(fold_shape_reads, network)
+    network = run_pass(fuse_int8, network) if blocks else network
     if not exact:
-        found = run_pass(fold_batch_norm, found)
-        found = run_pass(reroll_rnn, found) if blocks else found
-        found = run_pass(blocked_layout, found) if blocks else found
-        found = run_pass(fuse_epilogue, found, (), not blocks)
-        found = run_pass(fuse_depthwise, found)
-        found = run_pass(tile_batch, found)
-    return run_pass(hoist_constants, found)
+        network = run_pass(fold_batch_norm, network)
+        network = run_pass(reroll_rnn, network) if blocks else network
+        network = run_pass(blocked_layout, network) if blocks else network
+        network = run_pass(fuse_epilogue, network, (), not blocks)
+        network = run_pass(fuse_depthwise, network)
+        network = run_pass(tile_batch, network)
+    return run_pass(hoist_constants, network)
 
 
 def for_training(graph: Graph, specs: Sequence[Spec], trained: Collection[str],
@@ -58,16 +58,16 @@ def for_training(graph: Graph, specs: Sequence[Spec], trained: Collection[str],
     Only ops that passes inserted are hoisted out of the training loop, such as packing weights
     that are not trained.
     """
-    found = unchanged(graph, specs)
+    network = unchanged(graph, specs)
     if exact:
-        return found
+        return network
     if not blocks:
-        return run_pass(fuse_epilogue, found, trained, True)
-    found = run_pass(reroll_rnn, found)
-    blocked = run_pass(blocked_layout, found, trained)
-    if blocked is found:    # there are no epilogues on CPUs, and no weights that are packed
-        return found
-    found = run_pass(fuse_epilogue, blocked, trained)
-    found = run_pass(hoist_constants, found)
-    return found._replace(groups=[group for group in found.groups
-                                  if all(node.op and node.op.derived for node in group)])
+        return run_pass(fuse_epilogue, network, trained, True)
+    network = run_pass(reroll_rnn, network)
+    blocked = run_pass(blocked_layout, network, trained)
+    if blocked is network:    # there are no epilogues on CPUs, and no weights that are packed
+        return network
+    network = run_pass(fuse_epilogue, blocked, trained)
+    network = run_pass(hoist_constants, network)
+    return network._replace(groups=[group for group in network.groups
+                                    if all(node.op and node.op.derived for node in group)])

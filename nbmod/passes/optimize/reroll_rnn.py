@@ -44,27 +44,27 @@ LayerSpecs = dict[Entry, Spec]
 def reroll_rnn(before: Rewritten) -> Rewritten:
     """`before` with a recurrent layer for each chain of steps that allows it."""
     layer_specs: LayerSpecs = {}
-    found = before
+    network = before
     # One chain at a time: a stack of cells gives each layer the sequence that the one below makes.
     while True:
-        known = found.specs
-        for chain in find_chains(found.graph):
-            state = _state_spec(chain, found, known, layer_specs)
-            nodes = state and _chain_last(chain, found.graph)
-            after = state and nodes and _replace(found, chain, state, nodes, layer_specs)
-            if after and _state_order(after) == _state_order(found):
-                found = after
+        known = network.specs
+        for chain in find_chains(network.graph):
+            state = _state_spec(chain, network, known, layer_specs)
+            nodes = state and _chain_last(chain, network.graph)
+            after = state and nodes and _replace(network, chain, state, nodes, layer_specs)
+            if after and _state_order(after) == _state_order(network):
+                network = after
                 break
         else:
-            return found if found is before else _cancel_joins(found, layer_specs)
+            return network if network is before else _cancel_joins(network, layer_specs)
 
 
-def _state_spec(chain: CellChain, found: Rewritten, known: Sequence[Spec | None],
+def _state_spec(chain: CellChain, network: Rewritten, known: Sequence[Spec | None],
                 layer_specs: LayerSpecs) -> Spec | None:
     """Spec (N, H) of the states; None where shapes or types are not those of a layer."""
 
     def spec(entry: Entry) -> Spec | None:
-        return known[found.graph.eid(entry)] or layer_specs.get(_original(found, entry))
+        return known[network.graph.eid(entry)] or layer_specs.get(_original(network, entry))
 
     step, i2h, h2h = chain.steps[0], chain.i2h[0], chain.h2h[0]
     x = spec(i2h.data)
@@ -78,14 +78,14 @@ def _state_spec(chain: CellChain, found: Rewritten, known: Sequence[Spec | None]
     return state if spec(h2h.weight) == Spec((i2h.rows, size), x.dtype) else None
 
 
-def _original(found: Rewritten, entry: Entry) -> Entry:
+def _original(network: Rewritten, entry: Entry) -> Entry:
     """The entry of the node of which this one's node is a clone."""
-    return Entry(found.origin.get(entry.node, entry.node), entry.index)
+    return Entry(network.origin.get(entry.node, entry.node), entry.index)
 
 
-def _state_order(found: Rewritten) -> list[Node]:
+def _state_order(network: Rewritten) -> list[Node]:
     """The nodes of the first graph that share states, in the order in which they run."""
-    return [found.origin.get(node, node) for node in writers_of_shared_states(found.graph)]
+    return [network.origin.get(node, node) for node in writers_of_shared_states(network.graph)]
 
 
 def _chain_last(chain: CellChain, graph: Graph) -> list[Node] | None:

@@ -47,10 +47,10 @@ def tile_batch(before: Rewritten) -> Rewritten:
         while len(read) < len(chain):
             read.insert(0, read[0][0].node.inputs)
         rest = [entry for each in read for entry in each[1:]]
-        made = Node(BatchTiles(tuple(each.op for each in chain if each.op), images), node.name,
-                    [read[0][0], *rest])
+        tiles = Node(BatchTiles(tuple(each.op for each in chain if each.op), images), node.name,
+                     [read[0][0], *rest])
         names = " -> ".join(each.name for each in chain)
-        return Replacement([Entry(made)], f"{names}: {images} image(s) at a time")
+        return Replacement([Entry(tiles)], f"{names}: {images} image(s) at a time")
 
     return rewrite(before, rule)
 
@@ -59,15 +59,15 @@ def _chain(pooling: Node, uses: Mapping[Entry, int]) -> list[Node]:
     """The nodes from a convolution to a pooling; [] if others read the results in between."""
     if pooling.op_name != "_blocked_pooling":
         return []
-    found = [pooling]
+    chain = [pooling]
     while True:
-        entry = found[0].inputs[0]
+        entry = chain[0].inputs[0]
         node, op = entry.node, entry.node.op
         if uses.get(entry, 1) != 1 or node.op is None:
             return []
-        found.insert(0, node)
+        chain.insert(0, node)
         if node.op_name == "_blocked_convolution":
-            return [] if getattr(op, "add", True) else found
+            return [] if getattr(op, "add", True) else chain
         if not (isinstance(op, FormulaOp) and len(node.inputs) == 1):
             return []
 
