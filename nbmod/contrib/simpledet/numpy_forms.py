@@ -142,12 +142,12 @@ def _points(start: np.floating, step: np.floating, index: int, size: int) -> np.
     """The points of a bin along an axis; none of an empty one."""
     kind = type(step)
     low, high = np.clip(start + np.array([index, index + 1], kind) * step, 0, kind(size - 1))
-    gap, least, found = (high - low) / kind(3), kind(0.01), []
+    gap, least, points = (high - low) / kind(3), kind(0.01), []
     at = low + gap
     while high > low and at <= high - gap + least:
-        found.append(at)
+        points.append(at)
         at += max(gap, least)
-    return np.array(found, kind)
+    return np.array(points, kind)
 
 
 def _roi_align(op: ROIAlign_v2, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
@@ -168,8 +168,8 @@ def _roi_align(op: ROIAlign_v2, ins: Sequence[Any], outs: Sequence[Any], call: C
             ranked = np.where(np.isnan(values), -np.inf, values)
             ranked[np.isnan(values[:, 0]), 0] = np.inf      # nothing is larger than a NaN
             best = ranked.argmax(axis=1)
-            found = values[range(len(values)), best], u[best % u.size], v[best // u.size]
-            _store([out if out is None else out[n, r, :, i, j] for out in outs], found)
+            maxima = values[range(len(values)), best], u[best % u.size], v[best // u.size]
+            _store([out if out is None else out[n, r, :, i, j] for out in outs], maxima)
 
 
 def _roi_align_gradient(op: ROIAlign_v2, ins: Sequence[Any], outs: Sequence[Any], call: Call

@@ -117,8 +117,8 @@ class ProposalTarget(FloatOp):
         return [rois, boxes, *ins[2:]], [unify(shape, out, "output") for shape, out
                                          in zip(shapes, outs[:5], strict=True)] + outs[5:]
 
-    def _count(self, given: int) -> int:
-        """Regions sampled of each image; `given` ones there are."""
+    def _count(self, num_rois: int) -> int:
+        """Regions sampled of each image; `num_rois` ones there are."""
         if self.image_rois < 1:
             raise ShapeMismatch(f"image_rois is {self.image_rois}, expected at least 1")
         return self.image_rois
@@ -200,11 +200,11 @@ class _ScaleAwareTarget(ProposalTarget):
     ohem: bool = False
     filter_scales: bool = False
 
-    def _count(self, given: int) -> int:
+    def _count(self, num_rois: int) -> int:
         if self.ohem:
             raise ShapeMismatch("ohem is True, for which SimpleDet has no code either; expected "
                                 "False")
-        return given if self.image_rois == -1 else super()._count(given)
+        return num_rois if self.image_rois == -1 else super()._count(num_rois)
 
     def _joining(self, n: int, ins: Sequence[Any], boxes: np.ndarray) -> np.ndarray:
         return boxes[_within(boxes, ins[-1][n])] if self.filter_scales else boxes

@@ -37,7 +37,7 @@ class _Divisor(NamedTuple):
     """By what a gradient is divided: a count that is computed on the device, or known."""
 
     launches: list[Launch]
-    found: Array
+    object_count: Array
     counted: bool
     known: int
 
@@ -56,10 +56,10 @@ def _count(op: FocalLoss | BBoxNorm, ins: list[Spec], outs: list[Spec]) -> list[
 
 
 def _divided_function(real: Any, counted: bool) -> Any:
-    """divided(factor, found): `factor` over one more than the objects, if they are counted."""
+    """divided(factor, object_count): `factor` over one more than these, if they are counted."""
     @device_function
-    def divided(factor, found):
-        return real(np.float64(factor) / (found[0] + 1.0)) if counted else factor
+    def divided(factor, object_count):
+        return real(np.float64(factor) / (object_count[0] + 1.0)) if counted else factor
     return divided
 
 
@@ -72,9 +72,9 @@ def _focal_kernel(real: Any, counted: bool, times: bool) -> Any:
     divided, one, tiny = _divided_function(real, counted), real(1), real(1e-14)
 
     @grid_stride
-    def focal(i, y, label, ograd, gx, found, classes, alpha, gamma, factor):
+    def focal(i, y, label, ograd, gx, object_count, classes, alpha, gamma, factor):
         p, kind = real(y[i]), real(label[i // classes])
-        q, scale = one - p, divided(factor, found)
+        q, scale = one - p, divided(factor, object_count)
         if kind == real(-1):
             scale = real(0)
         if np.int32(kind) == i % classes + 1:
@@ -91,7 +91,7 @@ def _focal_backward(op: FocalLoss, ins: Any, outs: Any, call: Any) -> list[Launc
     divisor = _Divisor.of(op, label, call)
     return divisor.launches + each(
         _focal_kernel(real, divisor.counted, op.out_grad), y.size, y, label, *(ograd or [y]), gx,
-        divisor.found, y.shape[2], real(as_float32(op.alpha)), real(as_float32(op.gamma)),
+        divisor.object_count, y.shape[2], real(as_float32(op.alpha)), real(as_float32(op.gamma)),
         real(as_float32(op.grad_scale) / divisor.known))
 
 
@@ -100,8 +100,8 @@ def _scaled_kernel(real: Any, counted: bool) -> Any:
     divided = _divided_function(real, counted)
 
     @grid_stride
-    def scaled(i, ograd, gx, found, factor):
-        gx[i] = real(ograd[i]) * divided(factor, found)
+    def scaled(i, ograd, gx, object_count, factor):
+        gx[i] = real(ograd[i]) * divided(factor, object_count)
     return scaled
 
 
@@ -110,7 +110,7 @@ def _norm_backward(op: BBoxNorm, ins: Any, outs: Any, call: Any) -> list[Launch]
     (ograd, label), real = ins, real_of(ins[0].dtype)
     divisor = _Divisor.of(op, label, call)
     return divisor.launches + each(_scaled_kernel(real, divisor.counted), ograd.size, ograd,
-                                   outs[0], divisor.found, real(1 / divisor.known))
+                                   outs[0], divisor.object_count, real(1 / divisor.known))
 
 
 @cache
@@ -122,9 +122,9 @@ def _cross_entropy_kernel(real: Any) -> Any:
     def cross_entropy(n, x, label, y, size):
         total, count = none, none
         for i in range(n * size + cuda.threadIdx.x, (n + 1) * size, BLOCK_SIZE):
-            value, wanted = real(x[i]), real(label[i])
-            if wanted != real(-1):
-                total += maximum(value, none) - value * wanted + log1p(exp(-abs(value)))
+            value, target = real(x[i]), real(label[i])
+            if target != real(-1):
+                total += maximum(value, none) - value * target + log1p(exp(-abs(value)))
                 count += one
         total, count = all_sum(total), all_sum(count)
         if cuda.threadIdx.x == 0:
@@ -144,9 +144,9 @@ def _cross_entropy_gradient_kernel(real: Any, is_mean: bool) -> Any:
         count = all_sum(count)
         factor = scale / (count + rest) if is_mean else scale
         for i in range(n * size + cuda.threadIdx.x, (n + 1) * size, BLOCK_SIZE):
-            wanted = real(label[i])
-            error = one / (one + exp(-real(x[i]))) - wanted
-            gx[i] = none if wanted == real(-1) else factor * error
+            target = real(label[i])
+            error = one / (one + exp(-real(x[i]))) - target
+            gx[i] = none if target == real(-1) else factor * error
     return cross_entropy_back
 
 

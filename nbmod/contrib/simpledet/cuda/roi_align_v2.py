@@ -144,11 +144,11 @@ def _align(op: ROIAlign_v2, ins: Any, outs: Any, call: Any) -> list[Launch]:
 def _align_backward(op: ROIAlign_v2, ins: Any, outs: Any, call: Any) -> list[Launch]:
     (gy, rois, at_x, at_y), gx = ins, outs[0]
     case, (rows, points, *scratch) = _case(gx, gy), call.scratch
-    found, scale = Regions(*scratch), case.real(as_float32(op.spatial_scale))
+    regions, scale = Regions(*scratch), case.real(as_float32(op.spatial_scale))
     return [*each(_rows_kernel(case.real), rows.size, rois, rows, rois.shape[1]),
             *each(_points_kernel(case.real), points.size, at_x, at_y, points),
-            *found.outlined(case, _bin_span(case), rows, scale),
-            *gradient(case, _largest_share(case), gy, points, gx, found)]
+            *regions.outlined(case, _bin_span(case), rows, scale),
+            *gradient(case, _largest_share(case), gy, points, gx, regions)]
 
 
 def _align_backward_scratch(op: ROIAlign_v2, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
