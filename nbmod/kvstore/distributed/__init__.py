@@ -95,7 +95,7 @@ def _watchdog() -> Watchdog:
     from mpi4py import MPI
 
     hosts = MPICommunicator(MPI.COMM_WORLD).hosts
-    found = Watchdog(MPIMessages(MPI.COMM_WORLD.Dup()), hosts)
+    watchdog = Watchdog(MPIMessages(MPI.COMM_WORLD.Dup()), hosts)
     rank = MPI.COMM_WORLD.Get_rank()
-    script_end.install(found, str(Placement(rank, len(hosts), host=hosts[rank])))
-    return found
+    script_end.install(watchdog, str(Placement(rank, len(hosts), host=hosts[rank])))
+    return watchdog

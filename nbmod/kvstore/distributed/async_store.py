@@ -135,12 +135,12 @@ class AsynchronousStore(DistributedStore):
                 for rank, start, stop in owners]
 
     def _pull(self, pairs: Pairs, ignore_sparse: bool = True) -> None:
-        wanted = [(name, targets) for name, given in pairs
-                  if (targets := [out for out in given if not (ignore_sparse and out.is_sparse)])]
-        for name, _ in wanted:
+        requests = [(name, targets) for name, outs in pairs
+                    if (targets := [out for out in outs if not (ignore_sparse and out.is_sparse)])]
+        for name, _ in requests:
             if name not in self._shards:
                 self._refresh(name)
-        for name, targets in wanted:
+        for name, targets in requests:
             whole = self._stored[name]
             if name in self._shards:
                 whole = self._with_rows(name, np.arange(len(whole)))
@@ -163,17 +163,17 @@ class AsynchronousStore(DistributedStore):
         if name not in self._shards:
             self._refresh(name)
             return self._stored[name]
-        wanted, bounds = np.unique(rows), self._bounds_of(name)
-        cuts = np.searchsorted(wanted, bounds)
-        found = []
+        indices, bounds = np.unique(rows), self._bounds_of(name)
+        cuts = np.searchsorted(indices, bounds)
+        parts = []
         for rank in range(self.num_workers):
-            part = wanted[cuts[rank]:cuts[rank + 1]] - bounds[rank]
+            part = indices[cuts[rank]:cuts[rank + 1]] - bounds[rank]
             if rank == self.rank:
-                found.append(self._rows_of(name, part))
+                parts.append(self._rows_of(name, part))
             elif len(part):
                 (_, (data,)), = self._ask([rank], {"rows": name}, [part])
-                found.append(data)
-        return RowSparseNDArray(RowSparse(wanted, np.concatenate(found),
+                parts.append(data)
+        return RowSparseNDArray(RowSparse(indices, np.concatenate(parts),
                                           self._stored[name].shape), cpu())
 
     def save_optimizer_states(self, fname: str, dump_optimizer: bool = False) -> None:
@@ -220,8 +220,8 @@ class AsynchronousStore(DistributedStore):
             arrived = self._arrival(self._replies)
             if arrived is None:
                 raise MXNetError("kvstore 'dist_async': the store is closed")
-            reply, found = decode(arrived[1])
-            self._answers[int(str(reply["id"]))] = reply, found
+            reply, arrays = decode(arrived[1])
+            self._answers[int(str(reply["id"]))] = reply, arrays
 
     def _arrival(self, messages: Messages) -> tuple[int, bytes] | None:
         """The next message and its rank; None once the store is closed."""
@@ -251,14 +251,14 @@ class AsynchronousStore(DistributedStore):
             self._apply(_key(message["push"]), arrays)
             return
         reply: Message = {}
-        found: list[Array] = []
+        results: list[Array] = []
         if "pull" in message:
-            found = [self._own_rows(_key(message["pull"]))]
+            results = [self._own_rows(_key(message["pull"]))]
         elif "rows" in message:
-            found = [self._rows_of(_key(message["rows"]), arrays[0])]
+            results = [self._rows_of(_key(message["rows"]), arrays[0])]
         elif "states" in message:
-            reply, found = self._states()
-        self._replies.send(rank, encode({**reply, "id": message["id"]}, found))
+            reply, results = self._states()
+        self._replies.send(rank, encode({**reply, "id": message["id"]}, results))
 
     def _apply(self, name: Key, arrays: Sequence[Array]) -> None:
         """Merge a gradient of this server's rows into them."""
@@ -274,19 +274,19 @@ class AsynchronousStore(DistributedStore):
         values, = arrays
         if self._compression is None:
             return NDArray(values.copy(), cpu())
-        found = np.empty(owned.size, np.float32)
-        self._compression.decode(values.view(np.uint8), found)
-        return NDArray(found.reshape(owned.shape), cpu())
+        gradient = np.empty(owned.size, np.float32)
+        self._compression.decode(values.view(np.uint8), gradient)
+        return NDArray(gradient.reshape(owned.shape), cpu())
 
     def _own_rows(self, name: Key) -> Array:
         with self._lock:
-            found: Array = self._stored[name]._data[self._own(name)].copy()
-            return found
+            rows: Array = self._stored[name]._data[self._own(name)].copy()
+            return rows
 
     def _rows_of(self, name: Key, indices: Array) -> Array:
         with self._lock:
-            found: Array = self._shards[name]._data.retain(indices).data
-            return found
+            rows: Array = self._shards[name]._data.retain(indices).data
+            return rows
 
     def _states(self) -> tuple[Message, list[Array]]:
         with self._lock:

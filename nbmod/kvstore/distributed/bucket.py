@@ -212,17 +212,17 @@ def buckets_of(keys: Sequence[BucketKey], itemsize: int, limits: Sequence[int]
     last is that of all further ones.  A large key that is cut over ranks is a bucket by itself, so
     that it is not copied.
     """
-    found: list[list[BucketKey]] = []
+    buckets: list[list[BucketKey]] = []
     pending: list[BucketKey] = []
     size = 0
     for key in keys:
         nbytes = prod(key.shape) * itemsize
         if len({*key.bounds}) > 2 and nbytes >= limits[-1] // 8:
-            found.append([key])
+            buckets.append([key])
             continue
         pending.append(key)
         size += nbytes
-        if size >= limits[min(len(found), len(limits) - 1)]:
-            found.append(pending)
+        if size >= limits[min(len(buckets), len(limits) - 1)]:
+            buckets.append(pending)
             pending, size = [], 0
-    return found + ([pending] if pending else [])
+    return buckets + ([pending] if pending else [])

@@ -191,9 +191,9 @@ class MPICommunicator:
         self._comm.Bcast(_buffer(array), 0)
 
     def allgather(self, array: Array) -> Array:
-        found = np.empty((self.size, *array.shape), array.dtype)
-        self._comm.Allgather(_buffer(array), _buffer(found))
-        return found
+        arrays = np.empty((self.size, *array.shape), array.dtype)
+        self._comm.Allgather(_buffer(array), _buffer(arrays))
+        return arrays
 
     def allgatherv(self, array: Array, counts: Sequence[int]) -> None:
         from mpi4py import MPI

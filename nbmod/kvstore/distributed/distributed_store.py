@@ -159,13 +159,13 @@ class DistributedStore(KVStore):
         pairs = _pairs(key, value, "value")
         self._check_new(pairs)
         self._agree("init", [name for name, _ in pairs], _described(pairs))
-        for name, (given,) in pairs:
-            if given.is_sparse:
-                self._stored[name] = _no_rows(given)
-                rows = given._data if self.rank == 0 else self._stored[name]._data
+        for name, (array,) in pairs:
+            if array.is_sparse:
+                self._stored[name] = _no_rows(array)
+                rows = array._data if self.rank == 0 else self._stored[name]._data
                 self._keep_rows(name, rows)
             else:
-                self._stored[name] = _copied(given, cpu())
+                self._stored[name] = _copied(array, cpu())
                 self.communicator.broadcast(self._stored[name]._data)
             self._order[name] = name if isinstance(name, int) else len(self._order)
 
@@ -217,13 +217,13 @@ class DistributedStore(KVStore):
     def _exchanges_of(self, names: tuple[Key, ...]) -> list[BucketExchange]:
         """The exchanges of these keys, prepared once."""
         if names not in self._exchanges:
-            found = []
+            exchanges = []
             for dtype, group in groupby(names, lambda name: self._stored[name].dtype):
                 keys = [self.key_of(name) for name in group]
-                found += [self.exchange_of([key.name for key in part], self.communicator,
-                                           self._scratch)
-                          for part in buckets_of(keys, np.dtype(dtype).itemsize, [BUCKET_BYTES])]
-            self._exchanges[names] = found
+                parts = buckets_of(keys, np.dtype(dtype).itemsize, [BUCKET_BYTES])
+                exchanges += [self.exchange_of([key.name for key in part], self.communicator,
+                                               self._scratch) for part in parts]
+            self._exchanges[names] = exchanges
         return self._exchanges[names]
 
     def key_of(self, name: Key) -> BucketKey:
@@ -290,8 +290,8 @@ class DistributedStore(KVStore):
                 self._host_sums[name] = NDArray(CPU.empty(total.shape, total.dtype), cpu())
             total.copyto(self._host_sums[name])
             total = self._host_sums[name]
-        found: Array = total._data
-        return found
+        data: Array = total._data
+        return data
 
     def _pull(self, pairs: Pairs, ignore_sparse: bool = True) -> None:
         dense = [(name, targets) for name, targets in pairs if name not in self._shards]
@@ -365,10 +365,10 @@ class DistributedStore(KVStore):
     def _with_rows(self, name: Key, rows: Rows) -> NDArray:
         if name not in self._shards:
             return super()._with_rows(name, rows)
-        wanted = np.unique(rows)
+        indices = np.unique(rows)
         shard = self._shards[name]._data
-        data = fetch_rows(self.communicator, wanted, shard, self._bounds_of(name))
-        return RowSparseNDArray(RowSparse(wanted, data, self._stored[name].shape), cpu())
+        data = fetch_rows(self.communicator, indices, shard, self._bounds_of(name))
+        return RowSparseNDArray(RowSparse(indices, data, self._stored[name].shape), cpu())
 
     def row_sparse_pull(self, key: Keys, out: Values | None = None, priority: int = 0,
                         row_ids: Values | None = None) -> None:
@@ -396,11 +396,11 @@ class DistributedStore(KVStore):
     def save_optimizer_states(self, fname: str, dump_optimizer: bool = False) -> None:
         updater = self._require_updater()
         self._agree("save_optimizer_states", details=fname)
-        found = gather_states(self.communicator, updater.states,
-                              {name: self._bounds_of(name) for name in self._stored})
+        states = gather_states(self.communicator, updater.states,
+                               {name: self._bounds_of(name) for name in self._stored})
         if self.rank == 0:
             whole = Updater(updater.optimizer)
-            whole.states = found
+            whole.states = states
             save_states_file(whole, fname, dump_optimizer)
         self._barrier()
 
@@ -436,9 +436,9 @@ def _row_sparse(value: NDArray) -> NDArray:
 def _sum_of_rows(parts: Sequence[RowSparse]) -> RowSparseNDArray:
     """The sum of row-sparse tensors, from left to right."""
     arrays = [RowSparseNDArray(part, cpu()) for part in parts]
-    found = invoke(AddN(len(arrays)), arrays) if len(arrays) > 1 else arrays[0]
-    assert isinstance(found, RowSparseNDArray)
-    return found
+    total = invoke(AddN(len(arrays)), arrays) if len(arrays) > 1 else arrays[0]
+    assert isinstance(total, RowSparseNDArray)
+    return total
 
 
 def _every_row(shard: NDArray, own: Span, shape: tuple[int, ...]) -> RowSparse:

@@ -41,10 +41,10 @@ def gather_states(communicator: Communicator, states: Mapping[Index, State],
     for rank, text in enumerate(texts):
         structure, described = json.loads(text)
         own = tensors if rank == communicator.rank else {}
-        found = {name: _to_first(communicator, rank, np.dtype(dtype), tuple(shape), own.get(name))
-                 for name, (dtype, shape) in described.items()}
+        arrays = {name: _to_first(communicator, rank, np.dtype(dtype), tuple(shape), own.get(name))
+                  for name, (dtype, shape) in described.items()}
         if communicator.rank == 0:
-            parts.append(decoded_states(structure, found))
+            parts.append(decoded_states(structure, arrays))
     return joined_states(parts, bounds)
 
 
@@ -57,13 +57,13 @@ def joined_states(parts: Sequence[States], bounds: Mapping[Index, Bounds]) -> St
 def _to_first(communicator: Communicator, rank: int, dtype: DType,
               shape: Sequence[int], array: Array | None) -> Array:
     """An array of one rank, on rank 0."""
-    found = np.empty(shape, dtype)
-    count = [found.size if communicator.rank == rank else 0] + [0] * (communicator.size - 1)
-    received = [found.size if communicator.rank == 0 and one == rank else 0
+    target = np.empty(shape, dtype)
+    count = [target.size if communicator.rank == rank else 0] + [0] * (communicator.size - 1)
+    received = [target.size if communicator.rank == 0 and one == rank else 0
                 for one in range(communicator.size)]
     sent = np.empty(0, dtype) if array is None else np.ascontiguousarray(array).reshape(-1)
-    communicator.alltoallv(sent, count, found.reshape(-1)[:sum(received)], received)
-    return found
+    communicator.alltoallv(sent, count, target.reshape(-1)[:sum(received)], received)
+    return target
 
 
 def _joined(parts: Sequence[State], bounds: Bounds | None) -> State:

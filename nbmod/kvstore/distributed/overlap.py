@@ -80,12 +80,12 @@ class StepMarks:
 def first_reads(compiled: CompiledGraph, bucket_of: Mapping[str, int]) -> dict[int, int]:
     """Return the index of the first step that reads a parameter of each bucket, by bucket."""
     names = {compiled.graph.output_eids(node)[0]: node.name for node in compiled.graph.variables}
-    found: dict[int, int] = {}
+    reads: dict[int, int] = {}
     for index, step in enumerate(compiled.plan_steps):
         for eid in step.inputs:
             if eid in names and names[eid] in bucket_of:
-                found.setdefault(bucket_of[names[eid]], index)
-    return found
+                reads.setdefault(bucket_of[names[eid]], index)
+    return reads
 
 
 def last_writes(compiled: CompiledGraph, bucket_of: Mapping[str, int]) -> dict[int, int]:
@@ -94,8 +94,8 @@ def last_writes(compiled: CompiledGraph, bucket_of: Mapping[str, int]) -> dict[i
     for index, step in enumerate(compiled.plan_steps):
         for eid in step.outputs:
             if compiled.gradients.get(eid) in bucket_of:
-                found[bucket_of[compiled.gradients[eid]]] = index
-    return found
+                writes[bucket_of[compiled.gradients[eid]]] = index
+    return writes
 
 
 class OverlappedExchange:
@@ -247,12 +247,12 @@ def _agreed_buckets(store: DistributedStore, compiled: CompiledGraph, names: Seq
     order = sorted(range(len(names)), key=lambda number: written.get(number, -1))
     keys = [store.key_of(names[number]) for number in order]
     place = {key.name: written.get(number, -1) for key, number in zip(keys, order, strict=True)}
-    found = []
+    buckets = []
     for dtype in dict.fromkeys(store.dtype_of(key.name) for key in keys):
         same = [key for key in keys if store.dtype_of(key.name) == dtype]
-        found += buckets_of(same, dtype.itemsize, [FIRST_BUCKET_BYTES, BUCKET_BYTES])
-    found.sort(key=lambda part: max(place[key.name] for key in part))
-    return _of_rank_0(store, [[key.name for key in part] for part in found])
+        buckets += buckets_of(same, dtype.itemsize, [FIRST_BUCKET_BYTES, BUCKET_BYTES])
+    buckets.sort(key=lambda part: max(place[key.name] for key in part))
+    return _of_rank_0(store, [[key.name for key in part] for part in buckets])
 
 
 def _of_rank_0(store: DistributedStore, value: Plain) -> Plain:

@@ -38,18 +38,18 @@ def scatter_rows(communicator: Communicator, value: RowSparse, bounds: Bounds) -
             for start, stop in zip(ends, ends[1:], strict=False)]
 
 
-def fetch_rows(communicator: Communicator, wanted: Array, own_rows: RowSparse, bounds: Bounds
+def fetch_rows(communicator: Communicator, indices: Array, own_rows: RowSparse, bounds: Bounds
                ) -> Array:
     """Fetch rows from their owners: `wanted`, distinct indices in ascending order.
 
     `own_rows` are those that this rank owns, numbered from the first of them.
     """
-    counts = _counts(wanted, bounds)
-    asked_counts = _transposed(communicator, counts)
-    asked = np.empty(sum(asked_counts), np.int64)
-    communicator.alltoallv(wanted, counts, asked, asked_counts)
-    found = own_rows.retain(asked - bounds[communicator.rank]).data
-    return _exchange_rows(communicator, found, asked_counts, counts)
+    counts = _counts(indices, bounds)
+    request_counts = _transposed(communicator, counts)
+    requests = np.empty(sum(request_counts), np.int64)
+    communicator.alltoallv(indices, counts, requests, request_counts)
+    rows = own_rows.retain(requests - bounds[communicator.rank]).data
+    return _exchange_rows(communicator, rows, request_counts, counts)
 
 
 def all_gather_rows(communicator: Communicator, value: RowSparse) -> tuple[Array, Array]:
@@ -80,7 +80,7 @@ def _transposed(communicator: Communicator, counts: Sequence[int]) -> list[int]:
 def _exchange_rows(communicator: Communicator, rows: Array, counts: Sequence[int],
                    received: Sequence[int]) -> Array:
     width = prod(rows.shape[1:])
-    found = np.empty((sum(received), *rows.shape[1:]), rows.dtype)
+    result = np.empty((sum(received), *rows.shape[1:]), rows.dtype)
     communicator.alltoallv(np.ascontiguousarray(rows).reshape(-1), [n * width for n in counts],
-                           found.reshape(-1), [n * width for n in received])
-    return found
+                           result.reshape(-1), [n * width for n in received])
+    return result

@@ -54,9 +54,9 @@ def decode(content: bytes) -> tuple[Message, list[Array]]:
             if not _TYPE.fullmatch(kind) or any(size < 0 for size in shape):
                 raise ValueError(f"an array of type {kind!r} and shape {shape}")
             count = prod(shape)
-            found: Array = np.frombuffer(content, np.dtype(kind), count, start)
-            arrays.append(found.reshape(shape))
-            start += found.nbytes
+            array: Array = np.frombuffer(content, np.dtype(kind), count, start)
+            arrays.append(array.reshape(shape))
+            start += array.nbytes
         if start != len(content):
             raise ValueError(f"{len(content)} bytes, expected {start}")
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
