@@ -52,14 +52,14 @@ def _pairs(keys: object, values: object, what: str) -> Pairs:
     if not isinstance(keys, (list, tuple)):
         return [(_key(keys), _arrays(keys, values, what))]
     if not isinstance(values, (list, tuple)) or len(keys) != len(values):
-        given = len(values) if isinstance(values, (list, tuple)) else type(values).__name__
+        length = len(values) if isinstance(values, (list, tuple)) else type(values).__name__
         raise CheckError(f"kvstore: {len(keys)} keys, expected a list of as many {what}s, given "
-                         f"{given}")
-    found = [(_key(key), _arrays(key, value, what))
+                         f"{length}")
+    pairs = [(_key(key), _arrays(key, value, what))
              for key, value in zip(keys, values, strict=True)]
-    if len({type(key) for key, _ in found}) > 1:
+    if len({type(key) for key, _ in pairs}) > 1:
         raise CheckError(f"kvstore: keys {list(keys)} mix integers and strings")
-    return found
+    return pairs
 
 
 def _targets(method: str, key: object, out: object) -> Pairs:
@@ -164,8 +164,8 @@ class KVStore(KVStoreBase):
         """
         pairs = _pairs(key, value, "value")
         self._check_new(pairs)
-        for name, (given,) in pairs:
-            self._stored[name] = _copied(given, cpu())
+        for name, (array,) in pairs:
+            self._stored[name] = _copied(array, cpu())
             self._order[name] = name if isinstance(name, int) else len(self._order)
 
     def _check_new(self, pairs: Pairs) -> None:
@@ -228,15 +228,15 @@ class KVStore(KVStoreBase):
     def _check_pushed(self, pairs: Pairs) -> None:
         self._check(pairs)
         for name, values in pairs:
-            if any(given.stype == "csr" for given in values):
+            if any(array.stype == "csr" for array in values):
                 raise MXNetError(f"kvstore: key {name!r} is given a csr array, expected dense or "
                                  "row_sparse ones")
         for name, values in pairs if self._compression else ():
-            for given in values:
-                if given.dtype != np.float32 or given.is_sparse:
+            for array in values:
+                if array.dtype != np.float32 or array.is_sparse:
                     raise MXNetError("kvstore: gradient compression takes dense float32 arrays, "
-                                     f"key {name!r} is given {np.dtype(given.dtype)} in storage "
-                                     f"type {given.stype!r}")
+                                     f"key {name!r} is given {np.dtype(array.dtype)} in storage "
+                                     f"type {array.stype!r}")
 
     def _push(self, pairs: Pairs) -> None:
         grouped = self._in_order(pairs)
@@ -411,11 +411,11 @@ class KVStore(KVStoreBase):
         """
         pairs, targets = _pairs(key, value, "value"), _targets("broadcast", key, out)
         self._check_new(pairs)
-        for (name, (given,)), (_, arrays) in zip(pairs, targets, strict=True):
+        for (name, (array,)), (_, arrays) in zip(pairs, targets, strict=True):
             for target in arrays:
-                if target.shape != given.shape:
+                if target.shape != array.shape:
                     raise MXNetError(f"kvstore: out for key {name!r} has shape {target.shape}, "
-                                     f"expected {given.shape}")
+                                     f"expected {array.shape}")
         self.init(key, value)
         self._pull(targets)
 
@@ -633,14 +633,14 @@ def _row_lists(row_ids: object, key: object, pairs: Pairs  # type: ignore[explic
     """Row indices for every array of every key."""
     if isinstance(row_ids, NDArray):
         return [[_rows(row_ids)] * len(targets) for _, targets in pairs]
-    found = []
+    lists = []
     for (name, targets), (_, ids) in zip(pairs, _pairs(key, row_ids, "row_ids"), strict=True):
         if len(ids) not in (1, len(targets)):
             raise MXNetError(f"kvstore.row_sparse_pull: {len(ids)} row_ids for the {len(targets)} "
                              f"arrays of key {name!r}")
         rows = [_rows(one) for one in ids]
-        found.append(rows * len(targets) if len(rows) == 1 else rows)
-    return found
+        lists.append(rows * len(targets) if len(rows) == 1 else rows)
+    return lists
 
 
 def _rows(row_ids: NDArray) -> np.ndarray:  # type: ignore[explicit-any]
