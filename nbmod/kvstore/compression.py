@@ -59,15 +59,15 @@ class TwoBit:
         if not isinstance(params, Mapping):
             raise TypeError(f"compression_params is a {type(params).__name__}, expected a dict "
                             "such as {'type': '2bit', 'threshold': 0.5}")
-        kind, given = params.get("type"), params.get("threshold", 0.5)
+        kind, value = params.get("type"), params.get("threshold", 0.5)
         if kind != "2bit":
             raise MXNetError(f"gradient compression of type {kind!r} is unknown, expected '2bit'")
         try:
-            threshold = float(np.float32(given))
+            threshold = float(np.float32(value))
         except (TypeError, ValueError):
             threshold = 0.0
         if not threshold > 0:
-            raise MXNetError(f"gradient compression: threshold is {given!r}, expected a number "
+            raise MXNetError(f"gradient compression: threshold is {value!r}, expected a number "
                              "greater than 0")
         return TwoBit(threshold)
 
@@ -102,8 +102,8 @@ class TwoBit:
         return [self._quantize((key, device), value) for device, value in enumerate(values)]
 
     def _quantize(self, owner: tuple[Key, int], value: NDArray) -> NDArray:
-        kept = self.residuals.get(owner)
-        whole = value if kept is None else kept.as_in_context(value.context) + value
+        residual = self.residuals.get(owner)
+        whole = value if residual is None else residual.as_in_context(value.context) + value
         sent = ((whole >= self.threshold) - (whole <= -self.threshold)) * self.threshold
         self.residuals[owner] = whole - sent
         return sent

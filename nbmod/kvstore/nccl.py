@@ -134,11 +134,11 @@ class _Bucket:
 
 def _copies(pairs: Sequence[tuple[Untyped, Untyped]]) -> list[Callable[[], None]]:
     """Calls that copy (source, target) arrays, each pair on one device: one for every device."""
-    found: dict[Device, list[TensorUpdate]] = {}
+    copies: dict[Device, list[TensorUpdate]] = {}
     for source, target in pairs:
-        found.setdefault(target.device, []).append(
+        copies.setdefault(target.device, []).append(
             TensorUpdate(sum_program(1), [source], [target]))
-    return [call for device, updates in found.items()
+    return [call for device, updates in copies.items()
             for call in device.multi_tensor_apply(updates).calls]
 
 

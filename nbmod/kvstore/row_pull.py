@@ -35,9 +35,9 @@ def write_rows(stored: NDArray, target: NDArray, rows: Rows) -> None:
         if rows.size:
             target[rows] = array(_rows(stored, rows), stored.context, stored.dtype)
         return
-    wanted = distinct_rows(rows, len(stored))
-    data = _rows(stored, wanted).astype(target._data.dtype, copy=False)
-    target._data = RowSparse(wanted, data, target.shape)
+    indices = distinct_rows(rows, len(stored))
+    data = _rows(stored, indices).astype(target._data.dtype, copy=False)
+    target._data = RowSparse(indices, data, target.shape)
 
 
 def _rows(stored: NDArray, rows: Rows) -> np.ndarray:  # type: ignore[explicit-any]

@@ -104,10 +104,10 @@ class Sums(PreparedSums):
 
 def by_device(arrays: Iterable[NDArray]) -> Iterable[list[int]]:
     """Positions of arrays that are on the same device, together; sparse ones apart."""
-    found: dict[tuple[Device, bool], list[int]] = {}
+    groups: dict[tuple[Device, bool], list[int]] = {}
     for position, array in enumerate(arrays):
-        found.setdefault((device_of(array.context), array.is_sparse), []).append(position)
-    return found.values()
+        groups.setdefault((device_of(array.context), array.is_sparse), []).append(position)
+    return groups.values()
 
 
 def _handles(jobs: Iterable[Job]) -> Iterable[object]:
