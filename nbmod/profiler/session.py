@@ -221,9 +221,9 @@ def _rows(totals: dict[str, Total], titles: tuple[str, ...], values: Any) -> lis
 
 def _json(times: Groups, memory: Groups) -> str:
     def numbers(total: Total, keys: tuple[str, ...]) -> dict[str, float]:
-        found = {"Count": total.count, "Total": total.total / 1000, "Min": total.min / 1000,
-                 "Max": total.max / 1000, "Avg": total.mean / 1000}
-        return {key: found[key] for key in keys}
+        statistics = {"Count": total.count, "Total": total.total / 1000, "Min": total.min / 1000,
+                      "Max": total.max / 1000, "Avg": total.mean / 1000}
+        return {key: statistics[key] for key in keys}
 
     def listed(groups: Groups, *keys: str) -> dict[str, Any]:
         return {category: {name: numbers(total, keys) for name, total in names.items()}

@@ -135,9 +135,9 @@ def _measured_op(execute: Callable) -> Callable:
         start = now()
         results = execute(op, ins, device, outs, ctx, *more)
         device.synchronize()
-        given = [Spec(a.shape, a.dtype) for a in ins]
-        made = [None if a is None else Spec(a.shape, a.dtype) for a in results]
-        _record(op.name, op, start, str(ctx or device), cost_of(op, given, made))
+        in_specs = [Spec(a.shape, a.dtype) for a in ins]
+        out_specs = [None if a is None else Spec(a.shape, a.dtype) for a in results]
+        _record(op.name, op, start, str(ctx or device), cost_of(op, in_specs, out_specs))
         return results
 
     return call
@@ -151,8 +151,8 @@ def _measured_filling(fill: Callable) -> Callable:
         start = now()
         result = fill(shape, value, *more)
         op = OPS.find("_ones" if value else "_zeros")
-        made = Spec(result.shape, result._data.dtype)
-        _record(op.name, op, start, str(result.context), StepCost(0, made.nbytes))
+        spec = Spec(result.shape, result._data.dtype)
+        _record(op.name, op, start, str(result.context), StepCost(0, spec.nbytes))
         return result
 
     return call
