@@ -132,9 +132,9 @@ class Predictor:
                  dtypes: Mapping[str, Any] | None = None, batch_sizes: Sequence[int] | None = None,
                  workers: int = 1, fixed: bool = False, outputs: Outputs = None):
         stored, known_shapes = _read(model, epoch, params)
-        given = dict(shapes or {})
-        network = _for_inference(stored, outputs, given)
-        self.input_shapes = _input_shapes(network, given, known_shapes)
+        user_shapes = dict(shapes or {})
+        network = _for_inference(stored, outputs, user_shapes)
+        self.input_shapes = _input_shapes(network, user_shapes, known_shapes)
         network = symbol, arguments, states = _declaring(network, self.input_shapes)
         self._sizes = [] if fixed else _batch_sizes(symbol, self.input_shapes, batch_sizes)
         self.input_names, self.output_names = [*self.input_shapes], symbol.list_outputs()
@@ -171,8 +171,8 @@ class Predictor:
         ArgumentTypeError
             For values that cannot be converted to the element type of the input.
         """
-        given = self._by_name(values, named)
-        inputs = {name: _converted(name, given[name], dtype) for name, dtype in self._types.items()}
+        data = self._by_name(values, named)
+        inputs = {name: _converted(name, data[name], dtype) for name, dtype in self._types.items()}
         count = self._check_shapes(inputs)
         worker = self._free.get()
         try:
@@ -297,19 +297,19 @@ def bind_for_inference(network: Network, shapes: Mapping[str, Shape], types: Map
     device = next(iter([*arguments.values(), *states.values()]), nd.zeros(1)).context
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the error below says more
-        found, _, of_states = symbol.infer_shape(**shapes)
-    if found is None or of_states is None:
+        arg_shapes, _, of_states = symbol.infer_shape(**shapes)
+    if arg_shapes is None or of_states is None:
         raise MXNetError(f"Predictor: the shapes {dict(shapes)} do not determine those of all "
                          f"arguments {symbol.list_arguments()}")
     kinds, _, state_kinds = symbol.infer_type_partial(**types)
 
-    def arrays(names: Sequence[str], known: Mapping[str, NDArray], wanted: Sequence[Shape],
+    def arrays(names: Sequence[str], known: Mapping[str, NDArray], array_shapes: Sequence[Shape],
                dtypes: Sequence[Any]) -> dict[str, NDArray]:
         return {name: _fitting(name, known.get(name), shape, dtype or np.float32, device)
-                for name, shape, dtype in zip(names, wanted, dtypes, strict=True)}
+                for name, shape, dtype in zip(names, array_shapes, dtypes, strict=True)}
 
-    given = {name: array for name, array in arguments.items() if name not in shapes}
-    return symbol.bind(device, arrays(symbol.list_arguments(), given, found, kinds),
+    parameters = {name: array for name, array in arguments.items() if name not in shapes}
+    return symbol.bind(device, arrays(symbol.list_arguments(), parameters, arg_shapes, kinds),
                        grad_req="null",
                        aux_states=arrays(symbol.list_auxiliary_states(), states, of_states,
                                          state_kinds))
@@ -318,8 +318,8 @@ def bind_for_inference(network: Network, shapes: Mapping[str, Shape], types: Map
 def _declaring(network: Network, shapes: Mapping[str, Shape]) -> Network:
     """The network, whose parameters of shapes that do not follow from its inputs declare them."""
     symbol, arguments, states = network
-    found = zip(symbol.list_arguments(), symbol.infer_shape_partial(**shapes)[0], strict=True)
-    left = {name: arguments[name] for name, shape in found
+    arg_shapes = zip(symbol.list_arguments(), symbol.infer_shape_partial(**shapes)[0], strict=True)
+    left = {name: arguments[name] for name, shape in arg_shapes
             if name in arguments and name not in shapes and (0 in shape or not shape)}
     if left:
         symbol = Symbol(copy_graph(symbol.entries))
@@ -385,13 +385,13 @@ def _for_inference(network: Network, outputs: Outputs, shapes: Mapping[str, Shap
         raise ArgumentError(f"Predictor: {error}") from None
 
 
-def _input_shapes(network: Network, given: dict[str, Shape], stored: Mapping[str, Shape]
+def _input_shapes(network: Network, user_shapes: dict[str, Shape], stored: Mapping[str, Shape]
                   ) -> dict[str, Shape]:
     """The shape of every input, in the symbol's order: given, declared, stored or implied."""
     symbol, arguments, states = network
     names = symbol.list_arguments()
-    labels = labels_of(symbol, {*arguments, *given})
-    for name in given:
+    labels = labels_of(symbol, {*arguments, *user_shapes})
+    for name in user_shapes:
         if name not in names:
             inputs = [one for one in names if one not in arguments]
             raise ArgumentError(f"Predictor: {name!r} of shapes is no argument of the network; "
@@ -399,13 +399,13 @@ def _input_shapes(network: Network, given: dict[str, Shape], stored: Mapping[str
     missing = [name for name in symbol.list_auxiliary_states() if name not in states]
     if missing:
         raise MXNetError(f"Predictor: the parameters lack the states {missing}")
-    inputs = [name for name in names if name in given or (
+    inputs = [name for name in names if name in user_shapes or (
         name not in arguments and name not in labels)]
     parameters = {name: array.shape for name, array in arguments.items()}
-    known = given | {name: shape for name, shape in {
+    known = user_shapes | {name: shape for name, shape in {
         **implied_shapes(symbol, parameters), **stored}.items()
-        if name in inputs and name not in given and not _has_shape(symbol, name)}
-    found = {name: tuple(shape) for name, shape in zip(
+        if name in inputs and name not in user_shapes and not _has_shape(symbol, name)}
+    arg_shapes = {name: tuple(shape) for name, shape in zip(
         names, symbol.infer_shape_partial(**known)[0], strict=True)}
     unknown = [name for name in inputs if name not in known and not _has_shape(symbol, name)]
     if unknown:
@@ -413,7 +413,7 @@ def _input_shapes(network: Network, given: dict[str, Shape], stored: Mapping[str
         if name.endswith(HIDDEN):
             raise ArgumentError(f"Predictor: the parameters lack {unknown}")
         raise UnknownInputShape(name, likely_shape(symbol, parameters, name))
-    return {name: found[name] for name in inputs}
+    return {name: arg_shapes[name] for name in inputs}
 
 
 def _has_shape(symbol: Symbol, name: str) -> bool:
