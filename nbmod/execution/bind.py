@@ -171,10 +171,10 @@ def _check_arrays(args: Mapping[str, NDArray], grads: Mapping[str, NDArray]) -> 
             raise MXNetError(f"bind: {name} has shape {array.shape}, without elements; a dimension "
                              "of 0 means one that is not known, unless mx.np_shape is active")
     for name, grad in grads.items():
-        for fact, given, expected in (("shape", grad.shape, args[name].shape),
-                                      ("type", np.dtype(grad.dtype), np.dtype(args[name].dtype))):
-            if given != expected:
-                raise MXNetError(f"bind: gradient of {name} has {fact} {given}, expected "
+        for fact, actual, expected in (("shape", grad.shape, args[name].shape),
+                                       ("type", np.dtype(grad.dtype), np.dtype(args[name].dtype))):
+            if actual != expected:
+                raise MXNetError(f"bind: gradient of {name} has {fact} {actual}, expected "
                                  f"{expected}")
 
 
@@ -250,10 +250,10 @@ def simple_bind(symbol: Symbol, ctx: Context, grad_req: GradReq | None = "write"
     return BindArguments(symbol, resolve(ctx), args, grads, reqs, aux, _resolved(groups), inferred)
 
 
-def _storage(graph: Graph, given: Mapping[str, str], trained: Sequence[Node]
+def _storage(graph: Graph, stypes: Mapping[str, str], trained: Sequence[Node]
              ) -> dict[str, dict[str, str]]:
     """Storage types of the executor's tables by name, those of dense arrays left out."""
-    declared = declared_storage(graph, given)
+    declared = declared_storage(graph, stypes)
     if not declared:
         return {}
     letters = infer_storage(graph, declared)
@@ -305,23 +305,23 @@ class _Sharing:
         return _zeros("simple_bind", name, shape, self.contexts[name], dtype)
 
     def _shared(self, table: str, name: str, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray:
-        found = getattr(self.executor, table).get(name) if self.executor is not None else None
-        if found is None:
+        array = getattr(self.executor, table).get(name) if self.executor is not None else None
+        if array is None:
             return self._fresh(name, shape, dtype)
-        if found.shape != shape or found.dtype != dtype:
+        if array.shape != shape or array.dtype != dtype:
             raise MXNetError(f"simple_bind: {name} has shape {shape} and type {np.dtype(dtype)} "
-                             f"here, but {found.shape} and {np.dtype(found.dtype)} in the shared "
+                             f"here, but {array.shape} and {np.dtype(array.dtype)} in the shared "
                              "executor")
-        return found
+        return array
 
     def _pooled(self, key: str, name: str, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray:
         if self.buffer is None:
             return self._fresh(name, shape, dtype)
-        found = self.buffer.get(key)
-        if (found is None or found.dtype != dtype or found.size < size_of(shape)
-                or found.context != resolve(self.contexts[name])):
-            found = self.buffer[key] = self._fresh(name, shape, dtype)
-        return resized(found, shape)
+        array = self.buffer.get(key)
+        if (array is None or array.dtype != dtype or array.size < size_of(shape)
+                or array.context != resolve(self.contexts[name])):
+            array = self.buffer[key] = self._fresh(name, shape, dtype)
+        return resized(array, shape)
 
 
 def resized(array: NDArray, shape: tuple[int, ...]) -> NDArray:
@@ -333,7 +333,7 @@ def resized(array: NDArray, shape: tuple[int, ...]) -> NDArray:
     return array.reshape((-1,))[:size_of(shape)].reshape(shape)
 
 
-def reshape(given: BindArguments, partial_shaping: bool, allow_up_sizing: bool,
+def reshape(binding: BindArguments, partial_shaping: bool, allow_up_sizing: bool,
             shapes: Mapping[str, Sequence[int]]) -> BindArguments:
     """`Executor.reshape`: arrays whose shape stays are shared, smaller ones reuse the memory.
 
@@ -342,12 +342,12 @@ def reshape(given: BindArguments, partial_shaping: bool, allow_up_sizing: bool,
     """
     shapes = {name: read_shape(name, tuple(shape) if isinstance(shape, list) else shape)
               for name, shape in shapes.items()}
-    types = {name: array.dtype for name, array in given.args.items()}
+    types = {name: array.dtype for name, array in binding.args.items()}
     for name in shapes:
-        if name not in given.args:
+        if name not in binding.args:
             raise MXNetError(f"reshape: unknown argument {name!r}"
-                             f"{did_you_mean(name, given.args)}")
-    graph = Graph(given.symbol.entries)
+                             f"{did_you_mean(name, binding.args)}")
+    graph = Graph(binding.symbol.entries)
     inferred = infer_arrays(graph, shapes, types, "reshape")
 
     def adapt(name: str, array: NDArray, shape: tuple[int, ...]) -> NDArray:
@@ -369,6 +369,6 @@ def reshape(given: BindArguments, partial_shaping: bool, allow_up_sizing: bool,
     def adapted(arrays: Mapping[str, NDArray], specs: Mapping[str, Spec]) -> dict[str, NDArray]:
         return {name: adapt(name, array, specs[name].shape) for name, array in arrays.items()}
 
-    arguments, states = (inferred.of(nodes) for nodes in (graph.arguments, graph.states))
-    return given._replace(args=adapted(given.args, arguments), inferred=inferred,
-                          grads=adapted(given.grads, arguments), aux=adapted(given.aux, states))
+    args, states = (inferred.of(nodes) for nodes in (graph.arguments, graph.states))
+    return binding._replace(args=adapted(binding.args, args), inferred=inferred,
+                            grads=adapted(binding.grads, args), aux=adapted(binding.aux, states))
