@@ -63,10 +63,10 @@ class BoundRegion:
 
         `heads` are the gradients of the outputs that these depend on.
         """
-        given: list[NDArray | None] = [None] * len(self.executor.outputs)
+        head_grads: list[NDArray | None] = [None] * len(self.executor.outputs)
         for position, head in zip(self._heads, heads, strict=True):
-            given[position] = NDArray(head, self._ctx)
-        self.executor.backward(given, is_train)  # type: ignore[arg-type]  # None: not read
+            head_grads[position] = NDArray(head, self._ctx)
+        self.executor.backward(head_grads, is_train)  # type: ignore[arg-type]  # None: not read
         for out, grad in zip(outs, self._grads, strict=True):
             if out is not None and grad is not None:
                 out[...] = grad
