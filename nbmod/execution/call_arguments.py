@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 __all__ = ["copy_parameters", "load_arguments", "load_head_gradients"]
 
 
-def copy_parameters(given: Mapping[str, NDArray], bound: Mapping[str, NDArray], kind: str,
+def copy_parameters(values: Mapping[str, NDArray], bound: Mapping[str, NDArray], kind: str,
                     allow_extra: bool) -> None:
-    """Copy `given` values into the `bound` arrays of their names; `kind` says what these are."""
-    for name, value in given.items():
+    """Copy `values` into the `bound` arrays of their names; `kind` says what these are."""
+    for name, value in values.items():
         if name not in bound:
             if not allow_extra:
                 raise ArgumentError(f"Find name {name!r} that is not in the {kind}"
