@@ -89,11 +89,11 @@ def _derived(compiled: CompiledGraph, names: list[str]) -> Iterator[str]:
     """A line for each array that is computed beside the steps and stays."""
     if not compiled.constants:
         return
-    kept = [(node, eid) for group in compiled.constants for node in group
-            for eid in compiled.graph.output_eids(node) if eid in compiled.external]
-    nbytes = sum(compiled.sizes[eid] for _, eid in kept)
+    outputs = [(node, eid) for group in compiled.constants for node in group
+               for eid in compiled.graph.output_eids(node) if eid in compiled.external]
+    nbytes = sum(compiled.sizes[eid] for _, eid in outputs)
     yield f"Derived, computed when what they read has changed, {nbytes} bytes:"
-    for node, eid in kept:
+    for node, eid in outputs:
         reads = ", ".join(names[source] for source in compiled.graph.input_eids(node))
         shape, dtype = compiled.specs[eid]
         yield f"  {names[eid]} ({node.op_name})  {shape}  {dtype}  reads: {reads or 'nothing'}"
@@ -249,11 +249,11 @@ def pass_diffs(symbol: Symbol, ctx: Context | None = None, grad_req: GradReq | N
     graph, here = Graph(symbol.entries), resolve(ctx or current_context())
     requests = requests_by_name(grad_req, [node.name for node in graph.arguments])
     devices = dict.fromkeys([node.name for node in graph.variables], here)
-    found: list[PassDiff] = []
-    with observed(PassDiffs(found.append)):
+    differences: list[PassDiff] = []
+    with observed(PassDiffs(differences.append)):
         compile_graph(infer_arrays(graph, shapes, type_dict or {}, "pass_diffs"),
                       CompileOptions(here, requests, devices, devices, exact=is_exact()))
-    return found
+    return differences
 
 
 class PlanChart(str):
