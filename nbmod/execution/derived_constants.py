@@ -48,31 +48,31 @@ class GroupNode(NamedTuple):
 
 
 class DerivedConstants:
-    """The results of a group of nodes on one context; `wanted` are those that are kept.
+    """The results of a group of nodes on one context; `outputs` are those that others read.
 
-    `given` are the device arrays that the group reads, under their keys.
+    `inputs` are the device arrays that the group reads, under their keys.
     """
 
-    def __init__(self, parts: Sequence[GroupNode], ctx: Context, given: dict[Key, DeviceArray],
-                 wanted: Sequence[Key], exact: bool):
+    def __init__(self, parts: Sequence[GroupNode], ctx: Context, inputs: dict[Key, DeviceArray],
+                 outputs: Sequence[Key], exact: bool):
         self.exact, self.parts, self.ctx, self.device = exact, parts, ctx, device_of(ctx)
-        self.given = given
-        self.kept = {key: self.device.empty(*parts[key[0]].outs[key[1]]) for key in wanted}
+        self.inputs = inputs
+        self.outputs = {key: self.device.empty(*parts[key[0]].outs[key[1]]) for key in outputs}
         self.stale = True
         self._seen: list[Array] = []
-        for array in given.values():
+        for array in inputs.values():
             mutation.watch(array, self)
 
     def refresh(self) -> None:
         """Compute everything from what the arrays hold now, if that may have changed."""
         try:
             self.stale = False      # first: a change that comes meanwhile shall count
-            if not any(map(mutation.is_shared, self.given.values())):
+            if not any(map(mutation.is_shared, self.inputs.values())):
                 self._seen = []
                 self._compute()
                 return
             self.stale = True   # no call tells of the next change
-            arrays = [array for array in self.given.values() if isinstance(array, np.ndarray)]
+            arrays = [array for array in self.inputs.values() if isinstance(array, np.ndarray)]
             if not (self._seen and all(map(_are_equal_bits, arrays, self._seen))):
                 seen, self._seen = [array.copy() for array in arrays], []
                 self._compute()
@@ -82,7 +82,7 @@ class DerivedConstants:
             raise
 
     def _compute(self) -> None:
-        values = {**self.given, **self.kept}
+        values = {**self.inputs, **self.outputs}
         for position, part in enumerate(self.parts):
             try:
                 with np.errstate(all="ignore"):
@@ -126,37 +126,37 @@ def derive(cache: MutableMapping[tuple[Hashable, ...], DerivedConstants], compil
     `external` are the arrays of variables by entry id; the results join them.  With `exact` they
     have the bits that steps would compute.
     """
-    found = []
+    groups = []
     for nodes in compiled.constants:
-        parts, given, wanted = _group(compiled, nodes, external)
+        parts, inputs, outputs = _group(compiled, nodes, external)
         ctx = compiled.spaces[0]
         # The text of an op tells a zero from a negative one, which compare equal.
-        identity = (ctx, exact, tuple(wanted.values()),
+        identity = (ctx, exact, tuple(outputs.values()),
                     *[(part.node.op, repr(part.node.op), *part[1:]) for part in parts])
         constants = cache.get(identity)
         if constants is None:
-            constants = cache[identity] = DerivedConstants(parts, ctx, given,
-                                                           list(wanted.values()), exact)
-        external.update({eid: constants.kept[key] for eid, key in wanted.items()})
-        found.append(constants)
-    return found
+            constants = cache[identity] = DerivedConstants(parts, ctx, inputs,
+                                                           list(outputs.values()), exact)
+        external.update({eid: constants.outputs[key] for eid, key in outputs.items()})
+        groups.append(constants)
+    return groups
 
 
 def _group(compiled: CompiledGraph, nodes: Sequence[Node], external: dict[int, DeviceArray]
            ) -> tuple[list[GroupNode], dict[Key, DeviceArray], dict[int, Key]]:
     """The parts of a group, the arrays that it reads, and its results that others read."""
     graph, place = compiled.graph, {id(node): position for position, node in enumerate(nodes)}
-    parts, given, wanted = [], {}, {}
+    parts, inputs, outputs = [], {}, {}
     for position, node in enumerate(nodes):
         keys = []
         for entry, eid in zip(node.inputs, graph.input_eids(node), strict=True):
             key = (place.get(id(entry.node), GIVEN), entry.index)
             if key[0] == GIVEN:
                 key = (GIVEN, id(external[eid]))
-                given[key] = external[eid]
+                inputs[key] = external[eid]
             keys.append(key)
         eids = graph.output_eids(node)
-        wanted.update({eid: (position, i) for i, eid in enumerate(eids)
-                       if eid in compiled.external})
+        outputs.update({eid: (position, i) for i, eid in enumerate(eids)
+                        if eid in compiled.external})
         parts.append(GroupNode(node, tuple(keys), tuple(compiled.specs[eid] for eid in eids)))
-    return parts, given, wanted
+    return parts, inputs, outputs
