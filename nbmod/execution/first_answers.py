@@ -49,15 +49,15 @@ def first_answers(planned: PlannedProgram) -> FirstAnswers | None:
     return FirstAnswers(planned)
 
 
-def _request(given: BindArguments) -> bool | None:
+def _request(binding: BindArguments) -> bool | None:
     """Whether NumPy forms are asked for: by the block that runs, else by what was bound."""
     block = is_numpy_first()
-    return given.numpy_first if block is None else block
+    return binding.numpy_first if block is None else block
 
 
-def has_numpy_forms(given: BindArguments, trains: bool = False) -> bool:
+def has_numpy_forms(binding: BindArguments, trains: bool = False) -> bool:
     """Whether every node of the symbol has one, and for training its gradient."""
-    graph, specs = given.inferred
+    graph, specs = binding.inferred
     return all(has_numpy_form(node.op, [specs[eid] for eid in graph.input_eids(node)],
                               [specs[eid] for eid in graph.output_eids(node)], trains)
                for node in graph.nodes if node.op is not None)
@@ -88,8 +88,8 @@ class FirstAnswers:
         if is_train and not self._has_gradients:
             planned.forward(is_train, observers)
             return
-        asked = self._may_begin(is_train)
-        if asked and not self._compilation.is_over:
+        may_begin = self._may_begin(is_train)
+        if may_begin and not self._compilation.is_over:
             self._run_numpy(is_train, observers)
             return
         retries = self._compilation.is_of(planned)
@@ -155,6 +155,6 @@ def _restored(given: BindArguments) -> Iterator[None]:
     try:
         yield
     finally:
-        for array, values in zip(arrays, kept, strict=True):
+        for array, values in zip(arrays, copies, strict=True):
             array[:] = values
         rng.set_state(drawn)
