@@ -67,17 +67,17 @@ def differentiate(network: Inferred, trained: Sequence[str]) -> Differentiated:
     graph, specs = network
     heads = [Node(None, f"_head_grad_{i}") for i in range(len(graph.outputs))]
     wrt = {node.name: node for node in graph.arguments}
-    found = gradient(graph, [wrt[name] for name in trained], [*map(Entry, heads)])
-    joint = Graph([*graph.outputs, *found])
+    grads = gradient(graph, [wrt[name] for name in trained], [*map(Entry, heads)])
+    joint = Graph([*graph.outputs, *grads])
     known = {Entry(head): specs[eid] for head, eid in zip(heads, graph.output_ids, strict=True)}
     known |= {Entry(node): specs[graph.eid(Entry(node))] for node in graph.variables}
     return Differentiated(graph, Inferred(joint, infer_specs(joint, known)), heads,
-                          dict(zip(trained, found, strict=True)))
+                          dict(zip(trained, grads, strict=True)))
 
 
 class InterpretedProgram:
     """A network on its arrays that runs node by node, each by the implementation `key`
-    (see `Interpreter`); with `network`, that runs instead of the graph of `given`.
+    (see `Interpreter`); with `network`, that runs instead of the graph of `binding`.
 
     Attributes
     ----------
@@ -85,15 +85,15 @@ class InterpretedProgram:
         In the order of the symbol's `list_outputs`.
     """
 
-    def __init__(self, given: BindArguments, states: States, key: str = "eager",
+    def __init__(self, binding: BindArguments, states: States, key: str = "eager",
                  network: Differentiated | None = None):
-        for node in given.inferred.graph.nodes:
+        for node in binding.inferred.graph.nodes:
             if node.op is not None and node.op.runs_subgraphs:
                 raise MXNetError(f"{node.describe()}: a graph with arrays without elements cannot "
                                  "have loops and branches; call them eagerly (mx.nd.contrib)")
-        self._given, self._key = given, key
-        self.network = network = network or differentiate(given.inferred, given.trained)
-        self.facts = facts = _Facts(network, given, states)
+        self._given, self._key = binding, key
+        self.network = network = network or differentiate(binding.inferred, binding.trained)
+        self.facts = facts = _Facts(network, binding, states)
         flowing = {name: entry for name, entry in network.gradients.items()
                    if not isinstance(entry.node.op, ZeroGradient)}
         read = [*flowing.values(), *network.inputs(flowing.values())]
@@ -140,19 +140,19 @@ class InterpretedProgram:
     def backward(self, out_grads: NDArray | Arrays | None, is_train: bool,
                  observers: Sequence[StepWatcher] = ()) -> None:
         """Compute the gradients of the last forward pass."""
-        network, given = self.network, self._given
+        network, binding = self.network, self._given
         if not network.gradients:
             return
         if self._kept is None:
             raise MXNetError("backward: call forward(is_train=True) first")
         if self._heads or out_grads is not None:
-            load_head_gradients(self._heads, given.symbol.list_outputs(), out_grads)
+            load_head_gradients(self._heads, binding.symbol.list_outputs(), out_grads)
         values = self._kept | {Entry(network.heads[position]): head._data
                                for position, head in self._heads.items()}
         self._run(self._backward, values, is_train, observers)
         with RecordingScope(False, None):
             for name in [name for name in network.gradients if name not in network.written]:
-                grad, adds = given.grads[name], given.requests[name] == "add"
+                grad, adds = binding.grads[name], binding.requests[name] == "add"
                 if entry := self._computed.get(name):
                     self._store(values[entry], entry, grad, adds)
                 elif not adds:
@@ -194,11 +194,11 @@ class _Facts:
     """Facts of a network and its gradients; what nodes keep between runs is in `states`, by `id`.
     """
 
-    def __init__(self, network: Differentiated, given: BindArguments, states: States):
-        arrays = {**given.args, **given.aux}
+    def __init__(self, network: Differentiated, binding: BindArguments, states: States):
+        arrays = {**binding.args, **binding.aux}
         known = {id(node): arrays[node.name].context for node in network.forward.variables}
         self._network, self._states = network.joint, states
-        self._devices = place(network.joint.graph, given.groups, known, given.ctx)
+        self._devices = place(network.joint.graph, binding.groups, known, binding.ctx)
 
     def context(self, node: Node) -> Context:
         """Where a node runs."""
