@@ -84,11 +84,11 @@ class Interpreter:
             sparse      the same where an op has no form for sparse inputs
     """
 
-    def __init__(self, facts: GraphFacts, nodes: Sequence[Node], wanted: Iterable[Entry],
+    def __init__(self, facts: GraphFacts, nodes: Sequence[Node], outputs: Iterable[Entry],
                  key: str):
         self._facts, self._nodes, self._key = facts, nodes, key
         self._uses = Counter(entry for node in nodes for entry in node.inputs)
-        self._uses.update(wanted)
+        self._uses.update(outputs)
         self._choices: dict[int, Choice] = {}
         self._workspaces: dict[int, list[Spec]] = {}
 
@@ -122,10 +122,10 @@ class Interpreter:
         op, ctx = node.required_op, self._facts.context(node)
         ins = [to_context(values[entry], self._facts.context(entry.node), ctx)
                for entry in node.inputs]
-        wanted = [Entry(node, index) in self._uses or op.like(node) is None
-                  and index < node.num_visible for index in range(node.num_outputs)]
-        if self._key == "sparse" and (found := _compute_sparse(op, ins, wanted)) is not None:
-            return ins, found
+        requests = [Entry(node, index) in self._uses or op.like(node) is None
+                    and index < node.num_visible for index in range(node.num_outputs)]
+        if self._key == "sparse" and (results := _compute_sparse(op, ins, requests)) is not None:
+            return ins, results
         if isinstance(op, DenseRegion):
             region = cast("RegionExecutor", self._facts.state(node)["executor"])
             return ins, region.forward(ins, mode.is_train)
@@ -138,7 +138,7 @@ class Interpreter:
         if op.view:
             return ins, [dense[0].reshape(specs[0].shape)]
         outs = [device.empty(*spec) if want else None
-                for spec, want in zip(specs, wanted, strict=True)]
+                for spec, want in zip(specs, requests, strict=True)]
         if any(out is None or out.size for out in outs):
             call = Call(mode, (), (), specs, ctx, self._facts.state(node))
             self._execute(node, dense, outs, call, device)
@@ -200,11 +200,11 @@ def named(about: str, error: Exception) -> Exception:
     return kind(f"{about}: {error}")
 
 
-def _compute_sparse(op: Op, ins: Sequence[Value], wanted: Sequence[bool]
+def _compute_sparse(op: Op, ins: Sequence[Value], requests: Sequence[bool]
                     ) -> list[Value | None] | None:
     """The outputs of an op that has a form for such inputs; None: it takes dense arrays."""
     if isinstance(op, Backward):
-        return row_gradients(op, ins, wanted)
+        return row_gradients(op, ins, requests)
     letters = letters_of(ins)
     if not (letters.strip("d") or op.makes_sparse) or (letter := result(op, letters)) is None:
         return None
