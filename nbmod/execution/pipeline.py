@@ -433,9 +433,9 @@ def _schedule(placed: PlacedGraph, ctx: Context) -> CompiledGraph:
 
 def _subgraphs(placed: PlacedGraph, node: Node, live: Collection[int]) -> list[CompiledSubgraph]:
     """The subgraphs that a node runs, compiled."""
-    wanted = [eid in live for eid in placed.graph.output_eids(node)]
+    requests = [eid in live for eid in placed.graph.output_eids(node)]
     return [compile_subgraph(part, placed.context_of(node))
-            for part in node.required_op.subgraph_parts(placed.input_specs(node), wanted)]
+            for part in node.required_op.subgraph_parts(placed.input_specs(node), requests)]
 
 
 def _choose(placed: PlacedGraph, node: Node) -> Choice | None:
