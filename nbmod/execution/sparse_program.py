@@ -59,17 +59,17 @@ class StorageTypes(NamedTuple):
         return [STYPES[self.letters[entry]] for entry in self.network.graph.outputs]
 
 
-def infer_network(given: BindArguments) -> StorageTypes:
+def infer_network(binding: BindArguments) -> StorageTypes:
     """Insert casts where nodes have no sparse form, and say so."""
-    declared = {name: array.stype for name, array in given.args.items()}
-    letters = infer_storage(given.inferred.graph, declared)
-    tell_fallbacks(given.inferred.graph, letters)
-    graph = with_casts(given.inferred.graph, letters)
+    declared = {name: array.stype for name, array in binding.args.items()}
+    letters = infer_storage(binding.inferred.graph, declared)
+    tell_fallbacks(binding.inferred.graph, letters)
+    graph = with_casts(binding.inferred.graph, letters)
     specs = infer_specs(graph, {name: Spec(array.shape, array._data.dtype)
-                                for name, array in (*given.args.items(), *given.aux.items())})
+                                for name, array in (*binding.args.items(), *binding.aux.items())})
     wrt = {node.name: node for node in graph.arguments}
     gradients, letters = infer_gradient_storage(graph, infer_storage(graph, declared),
-                                                [wrt[name] for name in given.trained])
+                                                [wrt[name] for name in binding.trained])
     tell_fallbacks(gradients, letters)
     return StorageTypes(Inferred(graph, specs), gradients, letters)
 
@@ -77,9 +77,9 @@ def infer_network(given: BindArguments) -> StorageTypes:
 class SparseProgram:
     """A network with sparse arrays that runs node by node, and region by region."""
 
-    def __init__(self, given: BindArguments):
-        _require_supported(given)
-        self._given, self._types = given, infer_network(given)
+    def __init__(self, binding: BindArguments):
+        _require_supported(binding)
+        self._given, self._types = binding, infer_network(binding)
         self._program = self._ran = self._interpreted(self._contracted())
         for region in self._regions:
             self._program.facts.state(region)["executor"] = self._bound(region)
@@ -174,12 +174,12 @@ class SparseProgram:
         return "\n".join([*lines, *(["-- backward --"] if backward else []), *backward, ""])
 
 
-def _require_supported(given: BindArguments) -> None:
-    for node in given.inferred.graph.nodes:
-        if node.op is not None and (node.op.runs_subgraphs or given.groups):
+def _require_supported(binding: BindArguments) -> None:
+    for node in binding.inferred.graph.nodes:
+        if node.op is not None and (node.op.runs_subgraphs or binding.groups):
             raise MXNetError(f"bind: {node.describe()} runs a graph of its own, or the network "
                              "is spread over devices (group2ctx); both need dense arrays")
-    for name, array in given.aux.items():
+    for name, array in binding.aux.items():
         if array.is_sparse:
             raise MXNetError(f"bind: auxiliary state {name} is {array.stype}, expected a dense "
                              "array; use tostype('default')")
