@@ -249,7 +249,7 @@ def explained(symbol: Inferred) -> Iterator[None]:
     except MemoryError as error:
         graph, specs = symbol
         node, spec = max(((node, specs[eid]) for node in graph.nodes for eid
-                          in graph.output_eids(node)), key=lambda found: found[1].nbytes)
+                          in graph.output_eids(node)), key=lambda pair: pair[1].nbytes)
         raise OutOfMemory(f"bind: {error}; the largest tensor is that of {node.describe()}: "
                           f"shape {spec.shape}, {spec.nbytes >> 20:,} MiB") from None
 
@@ -271,7 +271,7 @@ class PlannedProgram:
         Called before and after every step.
     """
 
-    def __init__(self, given: BindArguments, compiled: CompiledGraph, shared: SharedMemory,
+    def __init__(self, binding: BindArguments, compiled: CompiledGraph, shared: SharedMemory,
                  states: States):
         self.given, self.compiled, self.states = given, compiled, states
         with explained(given.inferred):
@@ -279,7 +279,7 @@ class PlannedProgram:
             self.constants: list[DerivedConstants] = []
             if compiled.constants:
                 self.constants = derive(shared.constants, compiled, self._external,
-                                        bool(given.exact))
+                                        bool(binding.exact))
             self._memory = Memory(compiled.plan, compiled.spaces, shared.arenas)
         self._floating_point = nullcontext if lacks_compiler() else denormals
         self.modes = Modes(Mode(), Mode())
