@@ -59,7 +59,7 @@ class Executor:
 
     Parameters
     ----------
-    given : BindArguments
+    binding : BindArguments
         The network, its arrays by name, and where to compute.
     shared : Executor, optional
         An executor whose memory for intermediate results is shared.
@@ -92,11 +92,11 @@ class Executor:
     """Watches the steps of all executors while the profiler runs."""
 
     @without_collector()
-    def __init__(self, given: BindArguments, shared: Executor | None = None,
+    def __init__(self, binding: BindArguments, shared: Executor | None = None,
                  states: States | None = None, optimize: bool = True, key: str | None = None):
-        self._given = given if given.exact is not None else given._replace(exact=is_exact())
-        self.arg_dict, self.aux_dict = dict(given.args), dict(given.aux)
-        self.grad_dict = {name: given.grads.get(name) for name in given.args}
+        self._given = binding if binding.exact is not None else binding._replace(exact=is_exact())
+        self.arg_dict, self.aux_dict = dict(binding.args), dict(binding.aux)
+        self.grad_dict = {name: binding.grads.get(name) for name in binding.args}
         self._shared: SharedMemory = (SharedMemory({}, WeakValueDictionary()) if shared is None
                                       else shared._shared)
         self._states: States = {} if states is None else states
@@ -120,18 +120,18 @@ class Executor:
         return self._planned(optimize)
 
     def _planned(self, optimize: bool) -> PlannedProgram:
-        given = self._given
-        with explained(given.inferred):
-            compiled = compile_graph(given.inferred, CompileOptions(
-                given.ctx, given.requests,
-                {name: array.context for name, array in (*given.args.items(), *given.aux.items())},
-                {name: array.context for name, array in given.grads.items()}, given.groups,
-                bool(given.exact), optimize))
+        binding = self._given
+        with explained(binding.inferred):
+            compiled = compile_graph(binding.inferred, CompileOptions(
+                binding.ctx, binding.requests,
+                {name: array.context for name, array in {**binding.args, **binding.aux}.items()},
+                {name: array.context for name, array in binding.grads.items()}, binding.groups,
+                bool(binding.exact), optimize))
         if CONFIG.debug:
-            print(f"bind {given.symbol.name}: {len(compiled.nodes)} steps, "
+            print(f"bind {binding.symbol.name}: {len(compiled.nodes)} steps, "
                   f"{sum(compiled.sizes):,} bytes of entries in "
                   f"{compiled.plan.total_bytes:,} bytes")
-        return PlannedProgram(given, compiled, self._shared, self._states)
+        return PlannedProgram(binding, compiled, self._shared, self._states)
 
     @safe_repr
     def __repr__(self) -> str:
@@ -268,9 +268,9 @@ class Executor:
         >>> exe.arg_dict["a"].asnumpy().tolist()
         [3.0, 4.0]
         """
-        for given, bound, kind in ((arg_params, self.arg_dict, "arguments"),
-                                   (aux_params or {}, self.aux_dict, "auxiliary states")):
-            copy_parameters(given, bound, kind, allow_extra_params)
+        for params, bound, kind in ((arg_params, self.arg_dict, "arguments"),
+                                    (aux_params or {}, self.aux_dict, "auxiliary states")):
+            copy_parameters(params, bound, kind, allow_extra_params)
 
     # -- running -----------------------------------------------------------------------------
 
