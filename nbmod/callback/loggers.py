@@ -147,11 +147,11 @@ class JSONLogger:
 
     def _write(self, event: str, param: BatchEndParam, metrics: Iterable[tuple[str, object]]
                ) -> None:
-        found = {"event": event, "epoch": param.epoch, "batch": param.nbatch, "time": time.time(),
-                 "learning_rate": learning_rate(param.locals["self"]),
-                 "metrics": {name: _finite(value) for name, value in metrics}}
+        record = {"event": event, "epoch": param.epoch, "batch": param.nbatch, "time": time.time(),
+                  "learning_rate": learning_rate(param.locals["self"]),
+                  "metrics": {name: _finite(value) for name, value in metrics}}
         with named_errors(self.path), open(self.path, self._mode, encoding="utf-8") as file:
-            file.write(json.dumps(found, allow_nan=False) + "\n")
+            file.write(json.dumps(record, allow_nan=False) + "\n")
         self._mode = "a"
 
 
