@@ -64,7 +64,7 @@ class NanGuard:
         executors = module._executors()
         computed: list[tuple[str | int, NDArray]] = [
             *enumerate(module.get_outputs()),
-            *(found for executor in executors for found in _gradients(executor))]
+            *(pair for executor in executors for pair in _gradients(executor))]
         bad = _first(computed)
         if bad is not None:
             cause = next(filter(None, map(_cause, executors)), bad)
@@ -96,9 +96,9 @@ def _gradients(executor: Executor) -> Iterator[Named]:
 
 def _cause(executor: Executor) -> Named | None:
     """The first tensor that is not finite: an input, or what a node gives when it runs again."""
-    found = _first(executor.arg_dict.items())
-    if found is not None:
-        return found
+    argument = _first(executor.arg_dict.items())
+    if argument is not None:
+        return argument
     bad: list[Named] = []
 
     def look(name: str, array: NDArray) -> None:
@@ -127,9 +127,9 @@ def _error(bad: Named, where: str, hint: str) -> NotFinite:
     name, array = bad
     values = stored_parts(array)[0]
     counts = [(np.isnan(values), "NaN"), (np.isinf(values), "infinite")]
-    found = " and ".join(f"{int(mask.sum()):,} {word}" for mask, word in counts if mask.any())
+    summary = " and ".join(f"{int(mask.sum()):,} {word}" for mask, word in counts if mask.any())
     return NotFinite(f"fit: {where}: of the {values.size:,} elements of {name} {array.shape}, "
-                     f"{found}; {hint}")
+                     f"{summary}; {hint}")
 
 
 def warn_not_finite(param: BatchEndParam, values: Collection[tuple[str, object]]) -> None:
