@@ -129,11 +129,11 @@ def _graph(symbol: Symbol, shapes: dict[str, tuple[int, ...]]) -> Any:
     from tensorboardX.proto.tensor_shape_pb2 import TensorShapeProto
 
     internals = symbol.get_internals()
-    found = dict(zip(internals.entries, internals.infer_shape_partial(**shapes)[1], strict=True))
+    shape_of = dict(zip(internals.entries, internals.infer_shape_partial(**shapes)[1], strict=True))
     graph, names = GraphDef(), distinct_names(Graph(symbol.entries).nodes)
     for node, name in names.items():
         attributes = {key: AttrValue(s=value.encode()) for key, value in node.attrs.items()}
-        shape = found[Entry(node)]
+        shape = shape_of[Entry(node)]
         if shape:
             dimensions = [TensorShapeProto.Dim(size=size) for size in shape]
             attributes["_output_shapes"] = AttrValue(list=AttrValue.ListValue(
