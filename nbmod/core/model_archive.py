@@ -231,10 +231,10 @@ def _metadata(files: Mapping[str, memoryview]) -> Metadata:
     def parsed(names: Sequence[str]) -> list[object]:
         return [_json(files[name]) for name in names if name in files]
 
-    hyperparameters = {key: str(value) for found in parsed(HYPERPARAMETERS)
-                       if isinstance(found, dict) for key, value in found.items()
+    hyperparameters = {key: str(value) for content in parsed(HYPERPARAMETERS)
+                       if isinstance(content, dict) for key, value in content.items()
                        if isinstance(value, (str, int, float))}
-    shapes = next((shapes for found in parsed(SHAPES) if (shapes := _shapes(found))), {})
+    shapes = next((shapes for content in parsed(SHAPES) if (shapes := _shapes(content))), {})
     labels = next((names for name in LABELS if name in files
                    if (names := _labels(name, files[name]))), [])
     return Metadata(shapes or _image_shape(hyperparameters.get("image_shape", "")),

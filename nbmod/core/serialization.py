@@ -127,10 +127,10 @@ class _StreamReader:
     def __init__(self, stream: _Stream, size: int, label: str):
         self.stream, self.size, self.label, self.offset = stream, size, label, 0
 
-    def fail(self, expected: str, found: str, at: int | None = None) -> NoReturn:
+    def fail(self, expected: str, actual: str, at: int | None = None) -> NoReturn:
         offset = self.offset if at is None else at
         raise MXNetError(f"{self.label}: damaged at byte {offset}: expected {expected}, "
-                         f"found {found}")
+                         f"found {actual}")
 
     def need(self, count: int, what: str) -> None:
         left = self.size - self.offset
