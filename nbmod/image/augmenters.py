@@ -271,9 +271,9 @@ class ContrastJitterAug(Augmenter):
         self.contrast = contrast
 
     def __call__(self, src: NDArray) -> NDArray:
-        kept = 1.0 + random.uniform(-self.contrast, self.contrast)
-        gray = (src * _of(_LUMA, src)).sum() * (3.0 * (1.0 - kept) / src.size)
-        return src * kept + gray.reshape((1, 1, 1))
+        factor = 1.0 + random.uniform(-self.contrast, self.contrast)
+        gray = (src * _of(_LUMA, src)).sum() * (3.0 * (1.0 - factor) / src.size)
+        return src * factor + gray.reshape((1, 1, 1))
 
 
 class SaturationJitterAug(Augmenter):
@@ -291,9 +291,9 @@ class SaturationJitterAug(Augmenter):
         self.saturation = saturation
 
     def __call__(self, src: NDArray) -> NDArray:
-        kept = 1.0 + random.uniform(-self.saturation, self.saturation)
+        factor = 1.0 + random.uniform(-self.saturation, self.saturation)
         gray = (src * _of(_LUMA, src)).sum(axis=2, keepdims=True)
-        return src * kept + gray * (1.0 - kept)
+        return src * factor + gray * (1.0 - factor)
 
 
 class HueJitterAug(Augmenter):
