@@ -155,11 +155,11 @@ class DatasetIter(SampledIter):
             yield Job(tasks, partial(self._assembler.batch, arrays, chosen.pad, index))
 
     def _fill(self, arrays: list[Rows], row: int, indices: list[int]) -> None:
-        found = self._read(indices)
-        if isinstance(found, Mapping) and self._transform is None:
-            self._assembler.write_columns(arrays, row, found, [*map(self._describe, indices)])
+        batch = self._read(indices)
+        if isinstance(batch, Mapping) and self._transform is None:
+            self._assembler.write_columns(arrays, row, batch, [*map(self._describe, indices)])
             return
-        samples = _rows(found, len(indices))
+        samples = _rows(batch, len(indices))
         if len(samples) != len(indices):
             raise MXNetError(f"{self._describe(*indices)}: there are {len(samples)} of them")
         for target, (index, sample) in enumerate(zip(indices, samples, strict=True), row):

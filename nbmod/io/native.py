@@ -131,7 +131,7 @@ def lists_options(cls: type, *fixed: str) -> Callable[[Factory], Factory]:
     return decorate
 
 
-def options_of(cls: type[Options], given: Mapping[str, Any]) -> Options:
+def options_of(cls: type[Options], values: Mapping[str, Any]) -> Options:
     """Return the options of an iterator, a dataclass, from keywords that may be strings.
 
     A dtype of None selects the default.  An unknown keyword is ignored, as in MXNet.
@@ -140,7 +140,7 @@ def options_of(cls: type[Options], given: Mapping[str, Any]) -> Options:
     ----------
     cls : type
         Dataclass of the options.
-    given : mapping
+    values : mapping
         Values by name.
 
     Raises
@@ -149,7 +149,7 @@ def options_of(cls: type[Options], given: Mapping[str, Any]) -> Options:
         For an invalid value; names the option, what was expected and given.
     """
     known = {field.name for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
-    used = {name: value for name, value in given.items() if name in known
+    used = {name: value for name, value in values.items() if name in known
             and not (name == "dtype" and value in (None, "None"))}
     return cls(**parse_params(cls, used))
 

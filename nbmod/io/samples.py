@@ -207,10 +207,10 @@ class BatchAssembler:
 
     def write_batch(self, arrays: list[Rows], batch: Any) -> int:
         """Write a batch of at most as many samples as there are rows; returns their number."""
-        given = self._inputs.values(batch)
+        columns = self._inputs.values(batch)
         values = [self._sparse(name, value) if isinstance(array, CSRBatch) else
                   self._numeric(name, value)
-                  for name, array, value in zip(self._names, arrays, given, strict=True)]
+                  for name, array, value in zip(self._names, arrays, columns, strict=True)]
         counts = {name: len(value) for name, value in zip(self._names, values, strict=True)}
         count = min(counts.values())
         if len(set(counts.values())) > 1 or not 0 < count <= len(arrays[0]):

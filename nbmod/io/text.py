@@ -215,23 +215,24 @@ def CSVIter(**options: Any) -> MXDataIter:
     ...     with open(path, "w") as file:
     ...         _ = file.write("1,2\n3,4\n5,6\n")
     ...     rows = mx.io.CSVIter(data_csv=path, data_shape=(2,), batch_size=2)
-    ...     found = [(batch.data[0].asnumpy().tolist(), batch.pad) for batch in rows]
+    ...     batches = [(batch.data[0].asnumpy().tolist(), batch.pad) for batch in rows]
     ...     rows.close()
-    >>> found
+    >>> batches
     [([[1.0, 2.0], [3.0, 4.0]], 0), ([[5.0, 6.0], [1.0, 2.0]], 1)]
     """
-    given = options_of(_CSVOptions, options)
-    dtype = np.dtype(given.dtype or "float32")
-    label_shape = () if given.label_shape == (1,) else given.label_shape
-    if not prod(given.data_shape) or not prod(label_shape):
-        raise MXNetError(f"CSVIter: data_shape is {given.data_shape} and label_shape "
+    settings = options_of(_CSVOptions, options)
+    dtype = np.dtype(settings.dtype or "float32")
+    label_shape = () if settings.label_shape == (1,) else settings.label_shape
+    if not prod(settings.data_shape) or not prod(label_shape):
+        raise MXNetError(f"CSVIter: data_shape is {settings.data_shape} and label_shape "
                          f"{label_shape}, expected at least one element in a row")
-    shapes = [(given.batch_size, *given.data_shape), (given.batch_size, *label_shape)]
+    shapes = [(settings.batch_size, *settings.data_shape), (settings.batch_size, *label_shape)]
     streams = []
-    for paths, shape in ((given.data_csv, given.data_shape), (given.label_csv, given.label_shape)):
+    for paths, shape in ((settings.data_csv, settings.data_shape),
+                         (settings.label_csv, settings.label_shape)):
         if paths != "NULL":
             streams.append(RowStream(blocks_of(list_files("CSVIter", paths)),
-                                     CSVParser(prod(shape), dtype), given.prefetch_buffer))
+                                     CSVParser(prod(shape), dtype), settings.prefetch_buffer))
 
     pools = [BufferPool(shape, dtype) for shape in shapes]
 
@@ -242,10 +243,10 @@ def CSVIter(**options: Any) -> MXDataIter:
             target[...] = column.reshape(target.shape)
         return [NDArray(target, cpu()) for target in arrays]
 
-    names = (given.data_name, given.label_name)
+    names = (settings.data_name, settings.label_name)
     described = [DataDesc(name, shape, dtype.type)
                  for name, shape in zip(names, shapes, strict=True)]
-    return _RowIter(given, (described[0], described[1]), streams, present)
+    return _RowIter(settings, (described[0], described[1]), streams, present)
 
 
 @dataclass(frozen=True, kw_only=True)

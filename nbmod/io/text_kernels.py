@@ -356,13 +356,13 @@ def _parse_libsvm(text, columns, labels, indptr, indices, values, status):
                                                  _lines(_PAIR.sub(b"", whole)))):
         numbers = _numbers(whole)
     is_correct = len(numbers) == rows + 2 * pairs
-    at, found = np.delete(numbers, starts).reshape(-1, 2).T if is_correct else (counts, counts)
+    at, data = np.delete(numbers, starts).reshape(-1, 2).T if is_correct else (counts, counts)
     if not is_correct or (at >= columns).any():
         parse_libsvm.function(text, columns, labels, indptr, indices, values, status)
     elif rows > labels.size or pairs > values.size:
         status[:] = 0, BUFFER_FULL, 0
     else:
-        labels[:rows], indices[:pairs], values[:pairs] = numbers[starts], at, found
+        labels[:rows], indices[:pairs], values[:pairs] = numbers[starts], at, data
         indptr[0], indptr[1:rows + 1] = 0, np.cumsum(counts)
         status[:] = rows, OK, len(whole)
 

@@ -265,6 +265,6 @@ def _error(block: ByteRange, text: np.ndarray, offset: int, status: np.ndarray,
         for start in range(0, offset + at, BLOCK_BYTES):
             number += file.read(min(BLOCK_BYTES, offset + at - start)).count(b"\n")
     shown = line[:60].decode("utf-8", "replace")
-    found = raw[at:at + 20].split(b"\n", 1)[0].decode("utf-8", "replace")
+    excerpt = raw[at:at + 20].split(b"\n", 1)[0].decode("utf-8", "replace")
     return MXNetError(f"{block.path}, line {number}: expected {expected[int(status[1])]}, found "
-                      f"{found!r} in {shown!r}")
+                      f"{excerpt!r} in {shown!r}")
