@@ -57,13 +57,13 @@ def main(arguments: Sequence[str]) -> int:
             env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             close_fds=False)    # some MPIs hand a connection to their ranks
         relays = [_relay(place.rank, script.stdout, 1), _relay(place.rank, script.stderr, 2)]
-        status, asked = _outcome(script, lambda: bool(signals) or os.getppid() != parent)
+        status, must_end = _outcome(script, lambda: bool(signals) or os.getppid() != parent)
         _end_group(script.pid)
         for relay in relays:
             relay.join(PATIENCE)
         file.seek(0)
         where = position.read(file.read())
-        if (status or where.is_awaited) and not asked:
+        if (status or where.is_awaited) and not must_end:
             _write(2, SPEAKS + f"{_last_line(place, status, where)}\n".encode())
             status = status or 1    # so that `mpiexec` ends the ranks that wait
     _clean_up(memory, status != 0, os.getppid() != parent)
@@ -137,9 +137,9 @@ def _noted_signals() -> list[int]:
     return noted
 
 
-def _outcome(script: subprocess.Popen[bytes], asked: Callable[[], bool]) -> tuple[int, bool]:
+def _outcome(script: subprocess.Popen[bytes], must_end: Callable[[], bool]) -> tuple[int, bool]:
     """The status of a script that has ended, and whether it had to because this process has to."""
-    while not asked():
+    while not must_end():
         with suppress(subprocess.TimeoutExpired):
             return script.wait(POLL), False
     # MPI may have noticed the death of the script before its parent has.
