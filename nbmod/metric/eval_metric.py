@@ -82,12 +82,12 @@ def check_label_shapes(labels: Inputs, preds: Inputs, wrap: bool = False, shape:
     >>> len(labels), labels[0].shape, preds[0].shape
     (1, (2,), (2, 3))
     """
-    given = (labels.shape, preds.shape) if shape else (len(labels), len(preds))
-    if given[0] != given[1]:
+    sizes = (labels.shape, preds.shape) if shape else (len(labels), len(preds))
+    if sizes[0] != sizes[1]:
         hint = ("; there are no labels: name them in label_names, and let the batches bring them"
-                if given[0] == 0 else "")
-        raise ArgumentError(f"Shape of labels {given[0]} does not match shape of predictions "
-                            f"{given[1]}{hint}")
+                if sizes[0] == 0 else "")
+        raise ArgumentError(f"Shape of labels {sizes[0]} does not match shape of predictions "
+                            f"{sizes[1]}{hint}")
     if wrap:
         labels = labels if isinstance(labels, (list, tuple)) else [labels]
         preds = preds if isinstance(preds, (list, tuple)) else [preds]
