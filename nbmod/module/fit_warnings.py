@@ -73,7 +73,7 @@ def warn_of_unknown_parameters(logger: Logger, symbol: Symbol | None, *given: Pa
     if symbol is None:
         return
     known = {*symbol.list_arguments(), *symbol.list_auxiliary_states()}
-    unused = [name for params in given for name in params or () if name not in known]
+    unused = [name for values in params for name in values or () if name not in known]
     if unused:
         logger.warning("fit: the network has no parameters of these names, which are "
                               "ignored: %s", _listed(unused))
