@@ -51,7 +51,7 @@ class TrainingPosition:
         self._before: dict[str, Plain] | None = None
         self._final: dict[str, Plain] | None = None
         self.written: set[str] = set()
-        self.asked: StopTraining | None = None
+        self.stop_request: StopTraining | None = None
         self.agreed: Callable[[Iterator[DataBatch]], Iterator[DataBatch]] = iter
 
     def batches(self) -> Iterator[DataBatch]:
@@ -74,16 +74,16 @@ class TrainingPosition:
     def begin_epoch(self) -> None:
         """The training iterator has been reset; StopTraining if a callback has asked for it."""
         self.fresh, self.written = True, set()
-        if self.asked is not None:
-            raise self.asked
+        if self.stop_request is not None:
+            raise self.stop_request
 
     def call(self, callbacks: Callback, *args: object) -> None:
         """Call callbacks, one of which may ask for the end of training."""
         try:
             call_all(callbacks, *args)
-        except StopTraining as asked:
-            logging.info("Training stops: %s", asked)
-            self.asked = self.asked or asked
+        except StopTraining as stop:
+            logging.info("Training stops: %s", stop)
+            self.stop_request = self.stop_request or stop
 
     def calling(self, callbacks: Callback, arguments: dict[str, object]) -> Callback:
         """All batch callbacks as one; they may stop training after their batch.
@@ -92,18 +92,18 @@ class TrainingPosition:
         """
         def call(param: BatchEndParam) -> None:
             self.call(callbacks, param._replace(locals={**param.locals, **arguments}))
-            if self.asked is not None and not param.locals["end_of_batch"]:
+            if self.stop_request is not None and not param.locals["end_of_batch"]:
                 self.stop()
 
         return call
 
     def stop(self) -> None:
         """End training within an epoch: keep this position, and rewind the training iterator."""
-        assert self.asked is not None and self.train_data is not None
+        assert self.stop_request is not None and self.train_data is not None
         train_data = self.train_data
         self.finish()
         train_data.reset()
-        raise self.asked
+        raise self.stop_request
 
     def finish(self) -> None:
         """Record the final state, and release the iterators."""
