@@ -79,7 +79,7 @@ def scalar_op(name: str, scalar: float) -> Op:
 
 
 def execute(op: Op, ins: Sequence[Any], device: Device, outs: Sequence[Any] = (),
-            ctx: Context | None = None, wanted: int = 0, state: dict[str, Any] | None = None
+            ctx: Context | None = None, minimum: int = 0, state: dict[str, Any] | None = None
             ) -> list[Any]:
     """Execute an op.
 
@@ -95,7 +95,7 @@ def execute(op: Op, ins: Sequence[Any], device: Device, outs: Sequence[Any] = ()
         Arrays on `device` to write to, one per visible output; by default new ones are allocated.
     ctx : Context, optional
         Context of the call, for ops that read it.
-    wanted : int, default 0
+    minimum : int, default 0
         Number of leading outputs to compute even if hidden.
     state : dict, optional
         State of a recorded call, which its backward pass receives as well.
@@ -113,7 +113,7 @@ def execute(op: Op, ins: Sequence[Any], device: Device, outs: Sequence[Any] = ()
     out_specs: Facts = tuple([(a.shape, a.dtype) for a in outs])
     if op.shape_of_values is not None:
         out_specs = _shapes_of_values(op, ins, device, out_specs)
-    plan = _plan(op.name, op, device, tuple([(a.shape, a.dtype) for a in ins]), out_specs, wanted)
+    plan = _plan(op.name, op, device, tuple([(a.shape, a.dtype) for a in ins]), out_specs, minimum)
     if plan.is_empty and not is_np_shape():
         raise MXNetError(f"{op.name}: the result would have no elements; operators "
                          "make such arrays under mx.np_shape only "
@@ -204,7 +204,7 @@ def clear_caches() -> None:
 # ------------------------------------------------------------------------------------- inference
 
 @lru_cache(maxsize=_CACHED)
-def _plan(name: str, op: Op, device: Device, ins: Facts, outs: Facts, wanted: int) -> OpPlan:
+def _plan(name: str, op: Op, device: Device, ins: Facts, outs: Facts, minimum: int) -> OpPlan:
     """Specs of outputs and workspaces.  `name` makes the hashes of parameterless ops differ."""
     names, out_names = op.list_inputs(), op.list_outputs()
     if len(ins) != len(names):
@@ -215,7 +215,7 @@ def _plan(name: str, op: Op, device: Device, ins: Facts, outs: Facts, wanted: in
                            [*(shape for shape, _ in outs), *([None] * hidden)])
     types = _infer(op, "type", [dtype for _, dtype in ins],
                    [*(dtype for _, dtype in outs), *([None] * hidden)])
-    visible = max(len(outs), op.num_visible, wanted)
+    visible = max(len(outs), op.num_visible, minimum)
     for out_name, shape in zip(out_names[:visible], shapes, strict=False):
         if shape is None:
             raise MXNetError(f"{op.name}: the shape of {out_name} does not follow from the "
