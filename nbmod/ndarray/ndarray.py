@@ -442,7 +442,7 @@ class NDArray(Operators, Methods):
         backward(self, None if out_grad is None else [out_grad], retain_graph, train_mode)
 
     def _record_result(self, result: NDArray, record: Callable[..., Entry], fact: Any) -> NDArray:
-        """`made`, an array made from this one; `record` records that on the tape."""
+        """`result`, an array made from this one; `record` records that on the tape."""
         if STATE.recording and (entry := tape.live_entry(self)):
             result._entry = record(entry, fact, result._ctx)
         return result

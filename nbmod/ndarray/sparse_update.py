@@ -78,7 +78,7 @@ def _update_rows(op: Op, grad: RowSparse, targets: Sequence[NDArray], run: Run) 
 def _rows(array: NDArray, indices: np.ndarray, rows: np.ndarray) -> Rows:
     """The rows `indices` of an array.
 
-    A sparse one that lacks some stores them from now on, and all that are `wanted`, as zeros.
+    A sparse one that lacks some stores them from now on, and all `rows`, as zeros.
     """
     value = array._data
     if not isinstance(value, RowSparse):
@@ -95,7 +95,7 @@ def _rows(array: NDArray, indices: np.ndarray, rows: np.ndarray) -> Rows:
 def _with_rows(value: RowSparse, rows: np.ndarray) -> RowSparse:
     """A tensor that stores more rows, as zeros.
 
-    It has `wanted` itself for indices if these are all, so that states share those of the weight.
+    It has `rows` itself for indices if these are all, so that states share those of the weight.
     """
     at = positions(value.indices, rows, len(value))
     if (at < 0).any():
