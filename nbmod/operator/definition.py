@@ -45,7 +45,7 @@ class PropDefinition:
         self.outputs = self._names("list_outputs")
         self.states = self._names("list_auxiliary_states")
         inputs = self.arguments + self.states
-        twice = sorted({given for given in inputs if inputs.count(given) > 1})
+        twice = sorted({argument for argument in inputs if inputs.count(argument) > 1})
         if twice or not self.outputs:
             raise MXNetError(f"custom operator {name!r}: arguments and states "
                              f"{list(inputs)}, outputs {list(self.outputs)}; expected "

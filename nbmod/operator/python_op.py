@@ -76,7 +76,7 @@ class PythonOp:
         """Arguments of `forward` and `backward` in place of NDArrays."""
         return arrays
 
-    def _written(self, arrays: list[NDArray], given: list[Any]) -> None:
+    def _written(self, arrays: list[NDArray], host_arrays: list[Any]) -> None:
         """Copy results back to the NDArrays."""
 
 
@@ -89,8 +89,8 @@ class NumpyOp(PythonOp):
         return [mutation.lend(array._data) if isinstance(array._data, np.ndarray)
                 else array.asnumpy() for array in arrays]
 
-    def _written(self, arrays: list[NDArray], given: list[Any]) -> None:
-        for array, host in zip(arrays, given, strict=True):
+    def _written(self, arrays: list[NDArray], host_arrays: list[Any]) -> None:
+        for array, host in zip(arrays, host_arrays, strict=True):
             if not isinstance(array._data, np.ndarray):
                 array[:] = host
 
