@@ -185,12 +185,12 @@ class Optimizer:
         >>> type(optimizer).__name__, optimizer.learning_rate
         ('SGD', 0.2)
         """
-        found = Optimizer.opt_registry.get(name.lower()) if isinstance(name, str) else None
-        if found is None:
+        klass = Optimizer.opt_registry.get(name.lower()) if isinstance(name, str) else None
+        if klass is None:
             hint = did_you_mean(str(name).lower(), Optimizer.opt_registry)
             raise ArgumentError(f"Cannot find optimizer {name!r}, known: "
                                 f"{sorted(Optimizer.opt_registry)}{hint}")
-        return construct(found, **kwargs)
+        return construct(klass, **kwargs)
 
     # -- what subclasses implement ----------------------------------------------------------
 
