@@ -161,17 +161,16 @@ class Updater:
                     weight: Sequence[NDArray], size: int) -> _FusedStep:
         """The step prepared for these arrays; it is cached for the next call with them."""
         key = index[0], id(grad[0])
-        found = self._fused.get(key)
-        if found is None or not found.fits(self.optimizer, index, grad, weight, self.states, size):
+        step = self._fused.get(key)
+        if step is None or not step.fits(self.optimizer, index, grad, weight, self.states, size):
             assert isinstance(self.optimizer, RuleOptimizer)
-            found = _FusedStep(self.optimizer, index, grad, weight,
-                               [self.states[one] for one in index], size,
-                               self._groups(weight, size))
+            step = _FusedStep(self.optimizer, index, grad, weight,
+                              [self.states[one] for one in index], size, self._groups(weight, size))
             self._fused.pop(key, None)
             if len(self._fused) >= KEPT:
                 del self._fused[next(iter(self._fused))]
-            self._fused[key] = found
-        return found
+            self._fused[key] = step
+        return step
 
     def _make_state(self, index: Index, weight: NDArray) -> None:
         """Create a parameter's state, or copy a loaded one to the weight's device."""
@@ -353,10 +352,10 @@ class _FusedStep:
         for group in groups:
             mixed = optimizer.multi_precision and weights[group[0]].dtype == np.float16
             split = mixed and not isinstance(optimizer, Momentum)
-            given = [_parameter(weights[i], grads[i], states[i], split) for i in group]
-            self._parameters += given
-            self._groups.append(([indices[i] for i in group], [one.weight for one in given],
-                                 [one.grad for one in given], [one.state for one in given],
+            params = [_parameter(weights[i], grads[i], states[i], split) for i in group]
+            self._parameters += params
+            self._groups.append(([indices[i] for i in group], [one.weight for one in params],
+                                 [one.grad for one in params], [one.state for one in params],
                                  mixed and not split))
         self._kinds: list[type] = []
         self._device = device_of(weights[0].context)
@@ -401,10 +400,10 @@ class _FusedStep:
 
     def _prepare(self, ops: Sequence[Op]) -> None:
         """Decide which parameters are stepped together by operators of these kinds."""
-        found = [one.tensor_update(op) for one, op in zip(self._parameters, ops, strict=True)]
-        updates = [update for update in found if update is not None]
-        self._fused = [i for i, update in enumerate(found) if update is not None]
-        self._separate = [i for i, update in enumerate(found) if update is None]
+        candidates = [one.tensor_update(op) for one, op in zip(self._parameters, ops, strict=True)]
+        updates = [update for update in candidates if update is not None]
+        self._fused = [i for i, update in enumerate(candidates) if update is not None]
+        self._separate = [i for i, update in enumerate(candidates) if update is None]
         self._programs = [update.program for update in updates]
         self._calls: FusedCalls = self._device.multi_tensor_apply(updates)
         self._owners = [id(mutation.owner(out)) for update in updates for out in update.outs]
