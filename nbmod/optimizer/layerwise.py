@@ -97,10 +97,11 @@ class LARS(Momentum):
             return lrs, wds
         squares, grad_squares = (multi_sum_sq(*(arrays[i] for i in chosen), num_arrays=len(chosen))
                                  for arrays in (weights, grads))
-        given = [array([rates[i] for i in chosen], ctx=weights[0].context) for rates in (lrs, wds)]
-        found = multi_lars(given[0], squares, grad_squares, given[1], eta=self.eta, eps=self.eps,
-                           rescale_grad=self.rescale_grad).asnumpy()
-        adapted = dict(zip(chosen, found.tolist(), strict=True))
+        rate, decay = (array([values[i] for i in chosen], ctx=weights[0].context)
+                       for values in (lrs, wds))
+        new_lrs = multi_lars(rate, squares, grad_squares, decay, eta=self.eta, eps=self.eps,
+                             rescale_grad=self.rescale_grad).asnumpy()
+        adapted = dict(zip(chosen, new_lrs.tolist(), strict=True))
         return [adapted.get(i, lr) for i, lr in enumerate(lrs)], wds
 
     def _note_rate(self) -> None:

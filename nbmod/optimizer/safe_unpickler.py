@@ -213,14 +213,14 @@ class Machine:
         self._name(_text(self.stack.pop()), _text(name))
 
     def _name(self, module: str, name: str) -> None:
-        found = self.classes.get((module, name))
-        if found is None:
+        klass = self.classes.get((module, name))
+        if klass is None:
             make = self._own_maker(module, name) or self.find(module, name)
             if make is None:
                 raise MXNetError(f"{self.what}: {module}.{name} is not allowed: only arrays, "
                                  "plain values, optimizers and schedulers are read")
-            found = self.classes[module, name] = _Class(make)
-        self.stack.append(found)
+            klass = self.classes[module, name] = _Class(make)
+        self.stack.append(klass)
 
     def _own_maker(self, module: str, name: str) -> Maker | None:
         """Makers of plain data: the calls with which Python and NumPy pickle it."""

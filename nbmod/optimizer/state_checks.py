@@ -51,21 +51,21 @@ def new_instance(klass: type[Optimizer | LRScheduler]) -> Optimizer | LRSchedule
 
 # ---------------------------------------------------------------------------------------- fields
 
-def check_fields(found: Optimizer | LRScheduler) -> None:
+def check_fields(instance: Optimizer | LRScheduler) -> None:
     """Compare the attributes of an optimizer or a scheduler with those of a new instance.
 
     TypeError if an attribute cannot be one of the class; names it, what was expected and what is
     there.
     """
-    expected = vars(new_instance(type(found)))
-    role = "optimizer" if isinstance(found, Optimizer) else "scheduler"
-    for name, value in vars(found).items():
-        wanted = _wanted(name, value, expected[name]) if name in expected else ""
-        if wanted:
+    expected = vars(new_instance(type(instance)))
+    role = "optimizer" if isinstance(instance, Optimizer) else "scheduler"
+    for name, value in vars(instance).items():
+        expectation = _wanted(name, value, expected[name]) if name in expected else ""
+        if expectation:
             raise TypeError(f"the {role}'s {name} is a {type(value).__name__}, "
-                            f"{reprlib.repr(value)}, expected {wanted}")
-    if isinstance(found, Optimizer) and found.lr_scheduler is not None:
-        check_fields(found.lr_scheduler)
+                            f"{reprlib.repr(value)}, expected {expectation}")
+    if isinstance(instance, Optimizer) and instance.lr_scheduler is not None:
+        check_fields(instance.lr_scheduler)
 
 
 def check_names(klass: type[Optimizer | LRScheduler], given: Mapping[str, object]) -> None:
@@ -75,8 +75,8 @@ def check_names(klass: type[Optimizer | LRScheduler], given: Mapping[str, object
     and similar to one that is missing.
     """
     expected = vars(new_instance(klass))
-    missing = [name for name in expected if name not in given]
-    for name in given:
+    missing = [name for name in expected if name not in attributes]
+    for name in attributes:
         hint = "" if name in expected else did_you_mean(name, missing)
         if hint:
             raise TypeError(f"{klass.__name__} has no attribute {name!r}{hint}")
@@ -95,10 +95,10 @@ def why_no_update(optimizer: Optimizer, error: Exception) -> MXNetError | None:
         check_fields(optimizer)
     except TypeError as wrong:
         return MXNetError(str(wrong))
-    given = ", ".join(f"{name}={value!r}" for name, value in vars(optimizer).items()
-                      if isinstance(value, (int, float)) and name[0] != "_")
+    settings = ", ".join(f"{name}={value!r}" for name, value in vars(optimizer).items()
+                         if isinstance(value, (int, float)) and name[0] != "_")
     return MXNetError(f"{type(optimizer).__name__}: {error}; it cannot compute an update with "
-                      f"{given}")
+                      f"{settings}")
 
 
 def _wanted(name: str, value: object, default: object) -> str:
@@ -145,10 +145,10 @@ def _wanted_inside(name: str, value: object, kind: type) -> str:
     if name == "cumgrads":
         return "" if all(map(_is_sum, items)) else "sums of gradients"
     if name == "_all_index_update_counts":
-        wanted = [_wanted("_index_update_count", item, {}) for item in items]
+        expectations = [_wanted("_index_update_count", item, {}) for item in items]
     else:
-        wanted = [_wanted(name, item, 0) for item in items]
-    return next((f"{one} in each item" for one in wanted if one), "")
+        expectations = [_wanted(name, item, 0) for item in items]
+    return next((f"{one} in each item" for one in expectations if one), "")
 
 
 def _is_sum(value: object) -> bool:
@@ -245,8 +245,8 @@ def _kinds(state: State) -> str:
 def _described(state: State) -> str:
     """The parts of a state, and the shapes and types of its arrays."""
     arrays = [part for part, _ in _pairs(state, state) if isinstance(part, NDArray)]
-    found = sorted({f"{np.dtype(part.dtype)} {part.shape}" for part in arrays})
-    return f"{_kinds(state)} of {', '.join(found)}" if found else _kinds(state)
+    tensors = sorted({f"{np.dtype(part.dtype)} {part.shape}" for part in arrays})
+    return f"{_kinds(state)} of {', '.join(tensors)}" if tensors else _kinds(state)
 
 
 def _check_next_updates(optimizer: RuleOptimizer, states: Mapping[Index, tuple[State, bool]]

@@ -49,8 +49,8 @@ _NDARRAYS: dict[tuple[str, str], type[NDArray]] = {
 
 def load_states(content: bytes) -> tuple[dict[Index, State], Optimizer | None]:
     """The states in a file's content, and the optimizer if it was written with them."""
-    found = Machine(_WHAT, _maker, _set_state).run(bytes(content))
-    states, optimizer = found if isinstance(found, tuple) and len(found) == 2 else (found, None)
+    value = Machine(_WHAT, _maker, _set_state).run(bytes(content))
+    states, optimizer = value if isinstance(value, tuple) and len(value) == 2 else (value, None)
     return checked_states(states, optimizer)
 
 
@@ -117,19 +117,19 @@ def build_object(module: object, name: object, attributes: object) -> object:
             isinstance(attribute, str) for attribute in attributes):
         raise MXNetError(f"{_WHAT}: {reprlib.repr(module)}.{reprlib.repr(name)} is no class of "
                          "optimizers or schedulers with attributes")
-    made = maker(())
+    instance = maker(())
     try:
-        _set_state(made, attributes)
+        _set_state(instance, attributes)
     except TypeError as error:
         raise MXNetError(f"{_WHAT}: {error}") from None
-    return made
+    return instance
 
 
 def _blank(klass: type[Optimizer | LRScheduler], args: tuple[object, ...]) -> object:
     """An instance whose constructor has not run; it has the defaults of nbmod's class."""
-    made: Optimizer | LRScheduler = object.__new__(klass)
-    made.__dict__.update(vars(new_instance(klass)))
-    return made
+    instance: Optimizer | LRScheduler = object.__new__(klass)
+    instance.__dict__.update(vars(new_instance(klass)))
+    return instance
 
 
 def _subclasses(klass: type) -> Iterator[type]:

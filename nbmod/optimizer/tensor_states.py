@@ -117,12 +117,12 @@ def load_states(path: Path) -> tuple[dict[Index, State], Optimizer | None]:
             raise ValueError("expected a dict of states and optimizer")
         states = dict((decoder.decode(index), decoder.decode(state))
                       for index, state in structure["states"])
-        found = checked_states(states, decoder.decode(structure["optimizer"]))
+        result = checked_states(states, decoder.decode(structure["optimizer"]))
         if decoder.tensors:
             raise ValueError(f"tensor {next(iter(decoder.tensors))!r} is in none of the states")
     except (ValueError, TypeError, KeyError, RecursionError, MXNetError) as error:
         raise SafetensorsError(f"{path}: metadata {STATES!r}: damaged: {error}") from None
-    return found
+    return result
 
 
 def encoded_states(states: Mapping[Index, State]) -> tuple[Plain, dict[str, Array]]:
