@@ -249,5 +249,5 @@ class RecordChain:
 
         return foreign_format(self.fetch(0, HEAD_SIZE))
 
-    def _damage(self, offset: int, expected: str, found: str) -> DamagedRecord:
-        return DamagedRecord(self.path, offset, expected, found)
+    def _damage(self, offset: int, expected: str, actual: str) -> DamagedRecord:
+        return DamagedRecord(self.path, offset, expected, actual)
