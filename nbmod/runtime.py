@@ -102,7 +102,7 @@ def implementations(op: str) -> Implementations:
     from .ops import OPS
     from .ops.dispatch import CUDA, EAGER, NUMBA, REFERENCE, SPARSE, find, rows
 
-    kind, found = OPS.find(op), list[ImplementationRow]()
+    kind, table = OPS.find(op), list[ImplementationRow]()
     for key in (REFERENCE, EAGER, NUMBA, SPARSE, CUDA):
         try:
             ways = [find(kind, key, is_gradient) for is_gradient in (False, True)]
@@ -111,9 +111,9 @@ def implementations(op: str) -> Implementations:
         forward, gradient = ("" if way is None else way.source for way in ways)
         row = ImplementationRow(key, forward, gradient, tuple(
             way.name for part in kind.algorithms for way in rows(part, key)))
-        if any(row[1:]) and row[1:] not in [other[1:] for other in found]:
-            found.append(row)
-    return Implementations(found)
+        if any(row[1:]) and row[1:] not in [other[1:] for other in table]:
+            table.append(row)
+    return Implementations(table)
 
 
 class Features(dict[str, Feature]):
