@@ -271,8 +271,8 @@ class ModuleClassifier(ClassifierMixin, _ModuleEstimator):
             Elements of `classes_`.
         """
         best = self._predicted(X).argmax(axis=1)
-        found: np.ndarray = self.classes_[best]
-        return found
+        labels: np.ndarray = self.classes_[best]
+        return labels
 
     def _validated(self, X: Any, y: Any, sample_weight: Any, classes: Any, partial: bool = False
                    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -340,8 +340,8 @@ class ModuleRegressor(RegressorMixin, _ModuleEstimator):
         X
             As for `fit`.
         """
-        found = self._predicted(X).astype(np.float64)  # as scikit-learn expects
-        return found[:, 0] if self._target_shape == () else found
+        predictions = self._predicted(X).astype(np.float64)  # as scikit-learn expects
+        return predictions[:, 0] if self._target_shape == () else predictions
 
     def _validated(self, X: Any, y: Any, sample_weight: Any, classes: Any, partial: bool = False
                    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -423,8 +423,7 @@ class _Network:
             self._predictor = Predictor(
                 (self.prediction, *self.module.get_params()), {"data": (self.batch, *X.shape[1:])},
                 contexts[0], batch_sizes=(self.batch,))
-        found, = self._predictor(X)
-        return found
+        return self._predictor(X)[0]
 
     def __getstate__(self) -> dict[str, Any]:
         with tempfile.TemporaryDirectory() as folder:
