@@ -377,7 +377,7 @@ def _read_interchange(path: str) -> Network:
 
 
 def _for_inference(network: Network, outputs: Outputs, shapes: Mapping[str, Shape]) -> Network:
-    """The network without labels, except for those that `given` has."""
+    """The network without labels, except for those that `shapes` has."""
     symbol, arguments, states = network
     try:
         return inference_symbol(symbol, outputs, {*arguments, *shapes}), arguments, states
