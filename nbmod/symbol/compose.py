@@ -55,8 +55,8 @@ def named_node(op_name: str, inputs: Sequence[Symbol], hint: str, **params: obje
 
 
 def make_node(op_class: type[Op], name: str, params: Mapping[str, object],
-              given: Sequence[Symbol] | Mapping[str, Symbol]) -> Node:
-    """A node of `op_class` with `given` symbols as inputs, by position or by input name.
+              inputs: Sequence[Symbol] | Mapping[str, Symbol]) -> Node:
+    """A node of `op_class` with `inputs`, symbols by position or by input name.
 
     Raises MXNetError for an unknown or invalid parameter, an unknown input, an input of several
     tensors, or an auxiliary state that is not a variable.
@@ -64,13 +64,13 @@ def make_node(op_class: type[Op], name: str, params: Mapping[str, object],
     where = f"{name} ({op_class.name})"
     attrs = stored_attrs(params, where)
     if op_class.variadic:
-        op_class.count_inputs(attrs, len(given))
+        op_class.count_inputs(attrs, len(inputs))
     op = read_op(op_class, dict(without_ignored(op_class, attrs, where)), name)
     names, aux = op.list_inputs(), op.aux_indices()
     if op_class.variadic and not (names or op_class.may_lack_inputs):
         raise MXNetError(f"{where}: no inputs are given, expected at least one")
     entries = {key: _single(symbol, where, key)
-               for key, symbol in _by_input(given, names, where).items()}
+               for key, symbol in _by_input(inputs, names, where).items()}
     node = Node(op, name, attrs=attrs)
     for index, input_name in enumerate(names):
         entry = entries.get(input_name)
