@@ -294,12 +294,12 @@ def while_loop(cond: LoopFunction, func: LoopFunction, loop_vars: Nested,
     var_locs = _positions(name, "loop_vars", func_vars, graph)
     inputs = _Inputs(zip(zip(cond_vars, func_vars, strict=True), states, strict=True))
     cond_locs, func_locs = inputs.positions(condition), inputs.positions(graph)
-    results_of_node = _apply("_while_loop", [condition, graph], inputs.entries,
-                             num_outputs=len(graph.outputs), num_out_data=len(outputs),
-                             max_iterations=int(max_iterations), cond_input_locs=cond_locs,
-                             func_input_locs=func_locs, func_var_locs=var_locs)
-    return (unflatten(results_of_node[:len(outputs)], out_structure),
-            unflatten(results_of_node[len(outputs):], new_structure))
+    node_results = _apply("_while_loop", [condition, graph], inputs.entries,
+                          num_outputs=len(graph.outputs), num_out_data=len(outputs),
+                          max_iterations=int(max_iterations), cond_input_locs=cond_locs,
+                          func_input_locs=func_locs, func_var_locs=var_locs)
+    return (unflatten(node_results[:len(outputs)], out_structure),
+            unflatten(node_results[len(outputs):], new_structure))
 
 
 def cond(pred: Symbol, then_func: Callable[[], Nested], else_func: Callable[[], Nested],
@@ -343,10 +343,10 @@ def cond(pred: Symbol, then_func: Callable[[], Nested], else_func: Callable[[], 
                             "least 1")
     inputs = _Inputs()
     pred_locs, then_locs, else_locs = [inputs.positions(graph) for graph in graphs]
-    found = _apply("_cond", graphs, inputs.entries, num_outputs=len(graphs[1].outputs),
-                   cond_input_locs=pred_locs, then_input_locs=then_locs,
-                   else_input_locs=else_locs)
-    return found[0] if len(found) == 1 else unflatten(found, structures[0])
+    node_results = _apply("_cond", graphs, inputs.entries, num_outputs=len(graphs[1].outputs),
+                          cond_input_locs=pred_locs, then_input_locs=then_locs,
+                          else_input_locs=else_locs)
+    return node_results[0] if len(node_results) == 1 else unflatten(node_results, structures[0])
 
 
 def _scalar(value: object, what: str) -> Symbol:
