@@ -73,7 +73,7 @@ class Interpreter:
         What is known of the graph.
     nodes : sequence of Node
         In order of execution.
-    wanted : iterable of Entry
+    outputs : iterable of Entry
         Values to keep.
     key : str
         The implementation that runs:
