@@ -85,7 +85,7 @@ class _Site(NamedTuple):
     """Specs of the entries of its graph."""
     in_eids: Sequence[int]
     out_eids: Sequence[int]
-    wanted: list[bool]
+    requests: list[bool]
     """Which outputs something reads."""
 
     @property
@@ -186,7 +186,7 @@ class Evaluator:
 
     def _result(self, site: _Site, ins: list[Value], join: bool) -> _Result:
         function = (*_function(site.node), *map(id, ins))
-        key = (*function, *site.wanted, *(() if ins else [spec.shape for spec in site.outs]))
+        key = (*function, *site.requests, *(() if ins else [spec.shape for spec in site.outs]))
         if key not in self._results:
             result = self._computed(site, function, ins)
             self._results[key] = result._replace(
@@ -267,7 +267,7 @@ class Evaluator:
         """The outputs of a node that are wanted."""
         op = site.op
         specs = [real(spec) if wants else None
-                 for spec, wants in zip(site.outs, site.wanted, strict=True)]
+                 for spec, wants in zip(site.outs, site.requests, strict=True)]
         if op.view or isinstance(op, CrossDeviceCopy):
             return [None if spec is None else ins[0].reshape(spec.shape).copy() for spec in specs]
         is_backward = isinstance(op, Backward)
@@ -281,7 +281,7 @@ class Evaluator:
         outs = [None if spec is None else np.empty(spec.shape, spec.dtype) for spec in specs]
         call = Call(mode, (), [False] * len(outs), [*map(real, site.outs)], cpu(0), {})
         if op.runs_subgraphs:
-            parts = op.subgraph_parts(site.ins, site.wanted)
+            parts = op.subgraph_parts(site.ins, site.requests)
             call.subgraphs = [_Binder(self, part, mode) for part in parts]
             op.prepare(ins, outs, call)()
             return outs
