@@ -94,7 +94,7 @@ class Executor:
     @without_collector()
     def __init__(self, binding: BindArguments, shared: Executor | None = None,
                  states: States | None = None, optimize: bool = True, key: str | None = None):
-        self._given = binding if binding.exact is not None else binding._replace(exact=is_exact())
+        self._binding = binding if binding.exact is not None else binding._replace(exact=is_exact())
         self.arg_dict, self.aux_dict = dict(binding.args), dict(binding.aux)
         self.grad_dict = {name: binding.grads.get(name) for name in binding.args}
         self._shared: SharedMemory = (SharedMemory({}, WeakValueDictionary()) if shared is None
@@ -111,16 +111,16 @@ class Executor:
     def _bound(self, optimize: bool, key: str | None
                ) -> PlannedProgram | InterpretedProgram | SparseProgram:
         """The program: a plan, or an interpreter, where that cannot be made."""
-        if self._given.is_sparse:
+        if self._binding.is_sparse:
             from .execution.sparse_program import SparseProgram
 
-            return SparseProgram(self._given)
-        if key is not None or lacks_elements(*self._given.inferred):
-            return InterpretedProgram(self._given, self._states, key or "eager")
+            return SparseProgram(self._binding)
+        if key is not None or lacks_elements(*self._binding.inferred):
+            return InterpretedProgram(self._binding, self._states, key or "eager")
         return self._planned(optimize)
 
     def _planned(self, optimize: bool) -> PlannedProgram:
-        binding = self._given
+        binding = self._binding
         with explained(binding.inferred):
             compiled = compile_graph(binding.inferred, CompileOptions(
                 binding.ctx, binding.requests,
@@ -135,11 +135,11 @@ class Executor:
 
     @safe_repr
     def __repr__(self) -> str:
-        symbol = self._given.symbol
+        symbol = self._binding.symbol
         inputs = shaped((name, array.shape) for name, array in self.arg_dict.items())
         outputs = shaped((name, array.shape) for name, array in
                          zip(symbol.list_outputs(), self.outputs, strict=False))
-        text = f"<{type(self).__name__} {symbol.name or 'of a group'} on {self._given.ctx}: " + (
+        text = f"<{type(self).__name__} {symbol.name or 'of a group'} on {self._binding.ctx}: " + (
             f"{inputs} -> {outputs}")
         if not self.is_planned:
             return f"{text}>"
@@ -157,8 +157,8 @@ class Executor:
     def planned(self) -> PlannedProgram:
         """The program with a memory plan; MXNetError if there is none."""
         if not isinstance(self._program, PlannedProgram):
-            raise MXNetError(f"{self._given.symbol.name or 'group'}: nodes are interpreted one by "
-                             "one, so there is no plan; see debug_str")
+            raise MXNetError(f"{self._binding.symbol.name or 'group'}: nodes are interpreted one "
+                             "by one, so there is no plan; see debug_str")
         return self._program
 
     @property
@@ -197,12 +197,12 @@ class Executor:
     @property
     def _symbol(self) -> Symbol:
         """The network; scripts for MXNet read it."""
-        return self._given.symbol
+        return self._binding.symbol
 
     @property
     def _ctx(self) -> Context:
         """The context; scripts for MXNet read it."""
-        return self._given.ctx
+        return self._binding.ctx
 
     @property
     def steps(self) -> list[Step]:
@@ -212,7 +212,7 @@ class Executor:
     @property
     def arena(self) -> Arena:
         """The memory for intermediate results on the executor's own context."""
-        return self.arenas[self._given.ctx]
+        return self.arenas[self._binding.ctx]
 
     @property
     def arg_arrays(self) -> list[NDArray]:
@@ -232,7 +232,7 @@ class Executor:
     @property
     def output_dict(self) -> dict[str, NDArray]:
         """Outputs by name; ArgumentError if several have the same name."""
-        names = self._given.symbol.list_outputs()
+        names = self._binding.symbol.list_outputs()
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise ArgumentError(f"output_dict: several outputs are called {twice}; use outputs")
@@ -451,7 +451,7 @@ class Executor:
         >>> small.outputs[0].shape, small.arg_dict["fc_weight"] is exe.arg_dict["fc_weight"]
         ((2, 3), True)
         """
-        bound = self._given._replace(args=self.arg_dict, aux=self.aux_dict)
+        bound = self._binding._replace(args=self.arg_dict, aux=self.aux_dict)
         reshaped = type(self)(reshape(bound, partial_shaping, allow_up_sizing, shapes), self)
         reshaped._observe(self._monitor)
         return reshaped
@@ -467,7 +467,7 @@ class Executor:
         Symbol
             The symbol.
         """
-        return self._given.symbol
+        return self._binding.symbol
 
     def debug_str(self) -> str:
         """Describe the execution plan.
@@ -484,7 +484,7 @@ class Executor:
         if lacks_compiler():
             first = "Runs NumPy forms, node by node: there is no compiler"
         notes = [getattr(watcher, "notes", {}) for watcher in program.watchers]
-        return debug_str(program.compiled, self._given.symbol.list_outputs(), first, notes)
+        return debug_str(program.compiled, self._binding.symbol.list_outputs(), first, notes)
 
     def plan_chart(self, path: str | PathLike[str] | None = None) -> PlanChart:
         """Draw the memory plan as an SVG image: steps on the x-axis, addresses on the y-axis.
@@ -501,4 +501,4 @@ class Executor:
         PlanChart
             The image as SVG text, a str.
         """
-        return plan_chart(self.compiled, self._given.symbol.name or "graph", path)
+        return plan_chart(self.compiled, self._binding.symbol.name or "graph", path)

@@ -72,7 +72,7 @@ class FirstAnswers:
     def __init__(self, planned: PlannedProgram):
         self._given, self._planned, self._compilation = planned.given, planned, Compilation()
         self._has_gradients = bool(planned.compiled.heads)
-        self._trains = self._has_gradients and bool(_request(self._given))
+        self._trains = self._has_gradients and bool(_request(self._binding))
         self.is_over = False
         self.in_numpy: InterpretedProgram | None = None
         self._ran: ExecutorProgram = self._planned
@@ -104,13 +104,13 @@ class FirstAnswers:
             except KernelsMissing as missing:
                 self._compilation = missing.compilation
                 LOG.info("%s: kernels are missing; NumPy computes until they are compiled",
-                         self._given.symbol.name or "group")
+                         executor._symbol.name or "group")
                 self._run_numpy(is_train, observers)
                 return
         else:
             planned.forward(is_train, observers)
         if self._compilation.of is not None:
-            LOG.info("%s: compiled kernels compute from now on", self._given.symbol.name or "group")
+            LOG.info("%s: compiled kernels compute from now on", executor._symbol.name or "group")
         self.is_over, self.in_numpy = True, None
 
     def backward(self, out_grads: NDArray | Arrays | None, is_train: bool,
@@ -119,7 +119,7 @@ class FirstAnswers:
         self._ran.backward(out_grads, is_train, observers)
 
     def _may_begin(self, is_train: bool) -> bool:
-        request = _request(self._given)
+        request = _request(self._binding)
         return bool(request) if self._trains else not is_train and request is not False
 
     def _run_numpy(self, is_train: bool, observers: Sequence[StepWatcher]) -> None:

@@ -91,7 +91,7 @@ class InterpretedProgram:
             if node.op is not None and node.op.runs_subgraphs:
                 raise MXNetError(f"{node.describe()}: a graph with arrays without elements cannot "
                                  "have loops and branches; call them eagerly (mx.nd.contrib)")
-        self._given, self._key = binding, key
+        self._binding, self._key = binding, key
         self.network = network = network or differentiate(binding.inferred, binding.trained)
         self.facts = facts = _Facts(network, binding, states)
         flowing = {name: entry for name, entry in network.gradients.items()
@@ -129,7 +129,8 @@ class InterpretedProgram:
 
     def forward(self, is_train: bool, observers: Sequence[StepWatcher] = ()) -> None:
         """Compute the outputs; monitors among `observers` see the nodes."""
-        arrays, keeps = {**self._given.args, **self._given.aux}, is_train or self._key != "sparse"
+        binding, keeps = self._binding, is_train or self._key != "sparse"
+        arrays = {**binding.args, **binding.aux}
         values = {Entry(node): arrays[node.name]._data for node in self.network.forward.variables}
         self._run(self._training if keeps else self._inference, values, is_train, observers)
         self._kept = values if keeps else None
@@ -140,7 +141,7 @@ class InterpretedProgram:
     def backward(self, out_grads: NDArray | Arrays | None, is_train: bool,
                  observers: Sequence[StepWatcher] = ()) -> None:
         """Compute the gradients of the last forward pass."""
-        network, binding = self.network, self._given
+        network, binding = self.network, self._binding
         if not network.gradients:
             return
         if self._kept is None:
@@ -181,7 +182,7 @@ class InterpretedProgram:
 
     def debug_str(self) -> str:
         """Describe the nodes, in the order in which they run."""
-        lines = ["Symbol outputs: " + ", ".join(self._given.symbol.list_outputs()),
+        lines = ["Symbol outputs: " + ", ".join(self._binding.symbol.list_outputs()),
                  f"Interpreted: nodes run one by one, without a memory plan, as {self._key!r}"]
         for node in self.network.joint.graph.nodes:
             if node.op is not None:

@@ -79,14 +79,14 @@ class SparseProgram:
 
     def __init__(self, binding: BindArguments):
         _require_supported(binding)
-        self._given, self._types = binding, infer_network(binding)
+        self._binding, self._types = binding, infer_network(binding)
         self._program = self._ran = self._interpreted(self._contracted())
         for region in self._regions:
             self._program.facts.state(region)["executor"] = self._bound(region)
 
     def _contracted(self) -> Inferred:
         """The graph that runs, with regions."""
-        (network, gradients, letters), trained = self._types, self._given.trained
+        (network, gradients, letters), trained = self._types, self._binding.trained
         if not is_enabled("dense_regions"):
             return network
         known = network.of(network.graph.variables)
@@ -98,13 +98,13 @@ class SparseProgram:
         return Inferred(graph, infer_specs(graph, known))
 
     def _interpreted(self, network: Inferred) -> InterpretedProgram:
-        differentiated = differentiate(network, self._given.trained)
-        return InterpretedProgram(self._given, {}, "sparse", differentiated._replace(
+        differentiated = differentiate(network, self._binding.trained)
+        return InterpretedProgram(self._binding, {}, "sparse", differentiated._replace(
             stypes=self._types.outputs, written=self._written(differentiated)))
 
     def _written(self, network: Differentiated) -> dict[str, Entry]:
         """The gradients that dense regions write to the arrays of the arguments."""
-        read, grads = Counter(network.read), self._given.grads
+        read, grads = Counter(network.read), self._binding.grads
         return {name: entry for name, entry in network.gradients.items()
                 if isinstance(op := entry.node.op, Backward) and isinstance(op.fwd, DenseRegion)
                 and read[entry] == 1 and not grads[name].is_sparse}
@@ -120,12 +120,12 @@ class SparseProgram:
         own = {name for name, entry in network.written.items() if entry.node.source is region}
         read = {op.names[entry.index] for entry in network.read
                 if entry.node.source is region and isinstance(entry.node.op, Backward)}
-        return BoundRegion(op, self._given, own, read - own)
+        return BoundRegion(op, self._binding, own, read - own)
 
     @cached_property
     def _node_by_node(self) -> InterpretedProgram:
         """The program of the symbol's own nodes, for monitors: these convert what they read."""
-        return self._interpreted(self._given.inferred)
+        return self._interpreted(self._binding.inferred)
 
     @property
     def outputs(self) -> list[NDArray]:
@@ -159,7 +159,7 @@ class SparseProgram:
         also in the backward pass; and the dense regions, each with its plan."""
         graph = self._program.network.forward
         letters = infer_storage(graph, {name: array.stype
-                                        for name, array in self._given.args.items()})
+                                        for name, array in self._binding.args.items()})
         lines = ["sparse arrays: nodes run one by one, dense regions as executors of their own"]
         for node in graph.nodes:
             if isinstance(node.op, DenseRegion):

@@ -186,9 +186,9 @@ def require_numpy_forms(mx: Any, program: Program) -> bool:
 
     inference = replace(program, request="null", groups=False)
     with bound(mx, inference, Way("NumPy forms")) as executor:
-        if not has_numpy_forms(executor._given):
+        if not has_numpy_forms(executor._binding):
             return False
-        found = results(mx, Executor(executor._given, executor, key="reference"), inference)
+        found = results(mx, Executor(executor._binding, executor, key="reference"), inference)
     _Judge(mx, inference).require_close(found, "NumPy forms")
     return True
 

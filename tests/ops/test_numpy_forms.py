@@ -136,7 +136,7 @@ def op_of(case):
 
 def in_numpy(executor):
     """An executor of the same arrays that runs NumPy forms."""
-    return Executor(executor._given, executor, key="reference")
+    return Executor(executor._binding, executor, key="reference")
 
 
 def require_agreement(compute, executor):
@@ -150,14 +150,14 @@ def require_agreement(compute, executor):
 @over_groups("name, dtype", RUNS, op_of)
 def test_form_computes_what_the_kernels_do(name, dtype):
     executor = bound(name, dtype)
-    if declared(GOOD[name].op) or has_numpy_forms(executor._given):
+    if declared(GOOD[name].op) or has_numpy_forms(executor._binding):
         require_agreement(answers, executor)
 
 
 @over_groups("name, dtype", GRADIENT_RUNS, op_of)
 def test_gradient_is_that_of_the_kernels(name, dtype):
     executor = bound_sample(SAMPLES[name], dtype, trains=True)
-    assert has_numpy_forms(executor._given, trains=True)
+    assert has_numpy_forms(executor._binding, trains=True)
     require_agreement(trained, executor)
 
 
@@ -285,7 +285,7 @@ def test_forms_are_of_modules_of_ops():
 def test_ops_whose_gradient_is_zero_need_no_form_of_it():
     boxes = mx.sym.contrib.box_iou(mx.sym.Variable("lhs"), mx.sym.Variable("rhs"))
     executor = boxes.simple_bind(mx.cpu(), lhs=(3, 4), rhs=(2, 4))
-    assert has_numpy_forms(executor._given, trains=True)
+    assert has_numpy_forms(executor._binding, trains=True)
 
 
 def test_ops_from_elsewhere_and_those_with_effects_have_none():
@@ -294,8 +294,8 @@ def test_ops_from_elsewhere_and_those_with_effects_have_none():
                    mx.sym.sgd_mom_update(data, mx.sym.zeros((4,)), mx.sym.Variable("mom"), lr=1)):
         shapes = {"data": (4,)} if "data" in symbol.list_arguments() else {}
         executor = symbol.simple_bind(mx.cpu(), grad_req="null", **shapes)
-        assert not has_numpy_forms(executor._given)
-    assert has_numpy_forms(mx.sym.Dropout(data).simple_bind(mx.cpu(), data=(4,))._given)
+        assert not has_numpy_forms(executor._binding)
+    assert has_numpy_forms(mx.sym.Dropout(data).simple_bind(mx.cpu(), data=(4,))._binding)
 
 
 def twins():

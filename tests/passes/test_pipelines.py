@@ -414,7 +414,7 @@ def fill(executor, seed=0) -> None:
 
 def unoptimized(executor):
     """An executor of the same arrays, memory and states that runs every node by itself."""
-    return Executor(executor._given, executor, executor._states, optimize=False)
+    return Executor(executor._binding, executor, executor._states, optimize=False)
 
 
 def bound_twice(symbol, shapes, dtype="float32", **options):
@@ -508,7 +508,7 @@ def test_passes_are_listed_in_their_order():
 def test_differences_lead_from_the_symbol_to_what_runs(symbol, request):
     shapes = dict.fromkeys(symbol.list_arguments(), (3, 3))
     executor = symbol.simple_bind(mx.cpu(), request, **shapes)
-    lines = Counter(listing(*executor._given.inferred))
+    lines = Counter(listing(*executor._binding.inferred))
     for _, diff in pass_diffs(symbol, grad_req=request, **shapes):
         for line in diff.splitlines()[2:]:
             # The listing before the next pass says nothing of what is hoisted.

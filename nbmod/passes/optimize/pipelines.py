@@ -67,7 +67,6 @@ def for_training(graph: Graph, specs: Sequence[Spec], trained: Collection[str],
     blocked = run_pass(blocked_layout, network, trained)
     if blocked is network:    # there are no epilogues on CPUs, and no weights that are packed
         return network
-    network = run_pass(fuse_epilogue, blocked, trained)
-    network = run_pass(hoist_constants, network)
+    network = run_pass(hoist_constants, run_pass(fuse_epilogue, blocked, trained))
     return network._replace(groups=[group for group in network.groups
                                     if all(node.op and node.op.derived for node in group)])
