@@ -75,8 +75,8 @@ class NanGuard:
     def __call__(self, param: BatchEndParam) -> None:
         """Look at the parameters that the update of a step has changed."""
         module: ModuleInterface = param.locals["self"]
-        bad = _first(found for executor in module._executors()
-                     for found in executor.arg_dict.items())
+        bad = _first(pair for executor in module._executors()
+                     for pair in executor.arg_dict.items())
         if bad is not None:
             raise _error(bad, self._where(param),
                          "its gradient was finite, so the update made it so; try a lower learning "

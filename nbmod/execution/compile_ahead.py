@@ -306,11 +306,11 @@ def _expect_files(compilation: Compilation) -> None:
 
 def _request(program: PlannedProgram) -> Network:
     """The network of a program, for helpers."""
-    given = program.given
-    return {"path": sys.path, "symbol": given.symbol.tojson(), "exact": bool(given.exact),
-            "shapes": {name: array.shape for name, array in given.args.items()},
-            "types": {name: np.dtype(array.dtype).name for name, array in given.args.items()},
-            "requests": dict(given.requests)}
+    binding = program.binding
+    return {"path": sys.path, "symbol": binding.symbol.tojson(), "exact": bool(binding.exact),
+            "shapes": {name: array.shape for name, array in binding.args.items()},
+            "types": {name: np.dtype(array.dtype).name for name, array in binding.args.items()},
+            "requests": dict(binding.requests)}
 
 
 @in_child
@@ -404,7 +404,7 @@ def recorded(program: PlannedProgram) -> dict[tuple[Kernel, tuple[object, ...]],
 
     for mode in program.modes:
         mode.is_train = bool(program.compiled.heads)
-    with dry_run() as found:
+    with dry_run() as kernels:
         for switch in (switch_here, switch_pool):       # around all steps
             switch(np.empty(1, np.int64), FLUSH)
         for work in [*(values.refresh for values in program.constants),

@@ -44,7 +44,7 @@ LOG = logging.getLogger("nbmod")
 def first_answers(planned: PlannedProgram) -> FirstAnswers | None:
     """The program that begins with NumPy forms of a plan; None if it may not."""
     on_cpu = [ctx.device_type for ctx in planned.compiled.spaces] == ["cpu"]
-    if not CONFIG.numpy_first or planned.given.exact or not on_cpu:
+    if not CONFIG.numpy_first or planned.binding.exact or not on_cpu:
         return None
     return FirstAnswers(planned)
 
@@ -70,7 +70,7 @@ class FirstAnswers:
     """
 
     def __init__(self, planned: PlannedProgram):
-        self._given, self._planned, self._compilation = planned.given, planned, Compilation()
+        self._binding, self._planned, self._compilation = planned.binding, planned, Compilation()
         self._has_gradients = bool(planned.compiled.heads)
         self._trains = self._has_gradients and bool(_request(self._binding))
         self.is_over = False
@@ -94,8 +94,8 @@ class FirstAnswers:
             return
         retries = self._compilation.is_of(planned)
         monitored = any(isinstance(each, StepMonitor) for each in observers)
-        if (asked and not retries and not monitored and not planned.watchers
-                and has_numpy_forms(self._given, self._trains)):
+        if (may_begin and not retries and not monitored and not planned.watchers
+                and has_numpy_forms(self._binding, self._trains)):
             try:
                 with without_compiling(planned):
                     if self._trains:
@@ -104,13 +104,14 @@ class FirstAnswers:
             except KernelsMissing as missing:
                 self._compilation = missing.compilation
                 LOG.info("%s: kernels are missing; NumPy computes until they are compiled",
-                         executor._symbol.name or "group")
+                         self._binding.symbol.name or "group")
                 self._run_numpy(is_train, observers)
                 return
         else:
             planned.forward(is_train, observers)
         if self._compilation.of is not None:
-            LOG.info("%s: compiled kernels compute from now on", executor._symbol.name or "group")
+            LOG.info("%s: compiled kernels compute from now on",
+                     self._binding.symbol.name or "group")
         self.is_over, self.in_numpy = True, None
 
     def backward(self, out_grads: NDArray | Arrays | None, is_train: bool,
@@ -124,7 +125,7 @@ class FirstAnswers:
 
     def _run_numpy(self, is_train: bool, observers: Sequence[StepWatcher]) -> None:
         self._ran = self.in_numpy = self.in_numpy or InterpretedProgram(
-            self._given, self._planned.states, "reference")
+            self._binding, self._planned.states, "reference")
         self._ran.forward(is_train, observers)
 
     @property
@@ -141,17 +142,17 @@ class FirstAnswers:
 def _rehearse(planned: PlannedProgram) -> None:
     """Run all steps of training, with head gradients that mean nothing, and restore what they
     changed."""
-    with _restored(planned.given):
+    with _restored(planned.binding):
         planned.forward(True)
         planned.run(planned.compiled.num_forward, len(planned.compiled.nodes))
 
 
 @contextmanager
-def _restored(given: BindArguments) -> Iterator[None]:
+def _restored(binding: BindArguments) -> Iterator[None]:
     """Restore at the end of a block what a training step changes: auxiliary states, gradients and
     the sequence of random numbers.  (What BatchNorm writes into gamma does not depend on it.)"""
-    arrays = [*given.aux.values(), *given.grads.values()]
-    kept, drawn = [array.asnumpy() for array in arrays], rng.get_state()
+    arrays = [*binding.aux.values(), *binding.grads.values()]
+    copies, drawn = [array.asnumpy() for array in arrays], rng.get_state()
     try:
         yield
     finally:

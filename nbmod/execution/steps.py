@@ -259,7 +259,7 @@ class PlannedProgram:
 
     Attributes
     ----------
-    given : BindArguments
+    binding : BindArguments
         The network, its arrays by name, and where to compute.
     states : dict
         The state of nodes between runs.
@@ -273,8 +273,8 @@ class PlannedProgram:
 
     def __init__(self, binding: BindArguments, compiled: CompiledGraph, shared: SharedMemory,
                  states: States):
-        self.given, self.compiled, self.states = given, compiled, states
-        with explained(given.inferred):
+        self.binding, self.compiled, self.states = binding, compiled, states
+        with explained(binding.inferred):
             self._head_arrays, self._external = self._external_arrays()
             self.constants: list[DerivedConstants] = []
             if compiled.constants:
@@ -293,7 +293,7 @@ class PlannedProgram:
 
     def _external_arrays(self) -> tuple[dict[int, NDArray], dict[int, DeviceArray]]:
         """Head gradients by position of the output, and the memory of all external entries."""
-        compiled, arrays = self.compiled, {**self.given.args, **self.given.aux}
+        compiled, arrays = self.compiled, {**self.binding.args, **self.binding.aux}
         heads, external = {}, {}
         positions = {id(node): position for position, node in enumerate(compiled.heads)}
         for node in compiled.graph.variables:
@@ -306,17 +306,17 @@ class PlannedProgram:
             else:
                 external[eid] = arrays[node.name]._data
         for eid, name in compiled.gradients.items():
-            external[eid] = self.given.grads[name]._data
+            external[eid] = self.binding.grads[name]._data
         return heads, external
 
     def materialize(self) -> BoundGraph:
         """Turn the plan into arrays and the nodes into functions."""
         compiled = self.compiled
-        with explained(self.given.inferred):
+        with explained(self.binding.inferred):
             self._memory.reserve(self)
         bound = self.bound = BoundGraph(compiled, self._memory, self._external, self.modes,
                                          self.states)
-        shown = compiled.graph.output_ids[:len(self.given.inferred.graph.outputs)]
+        shown = compiled.graph.output_ids[:len(self.binding.inferred.graph.outputs)]
         self._checks = checks(bound, set(shown) - set(compiled.external))
         results = [NDArray(bound.arrays[eid], compiled.devices[eid]) for eid in shown]
         for old, new in zip(self.outputs, results, strict=False):
@@ -339,7 +339,7 @@ class PlannedProgram:
         """Compute the outputs; `observers` see the steps, too."""
         for constants in self.constants:
             if constants.stale:
-                with self._floating_point(bool(self.given.exact)):     # as if they were steps
+                with self._floating_point(bool(self.binding.exact)):     # as if they were steps
                     constants.refresh()
         self.modes.current.is_train = self.modes.recomputed.is_train = is_train
         self._backward_runs = None
@@ -353,7 +353,7 @@ class PlannedProgram:
             return
         self._require_values()
         if self._head_arrays or out_grads is not None:
-            load_head_gradients(self._head_arrays, self.given.symbol.list_outputs(), out_grads)
+            load_head_gradients(self._head_arrays, self.binding.symbol.list_outputs(), out_grads)
         self.modes.current.is_train = is_train
         self.run(self.compiled.num_forward, len(self.compiled.nodes), observers)
         self._backward_runs = 1
@@ -366,7 +366,7 @@ class PlannedProgram:
         run = partial(run_watched, watchers) if watchers else run_steps
         try:
             # Infinity and NaN are results, not events.
-            with self._floating_point(bool(self.given.exact)), np.errstate(all="ignore"):
+            with self._floating_point(bool(self.binding.exact)), np.errstate(all="ignore"):
                 run(bound, first, last)
         finally:
             if mutation.is_watched():

@@ -68,8 +68,8 @@ def warn_of_other_optimizer(logger: Logger, modules: Sequence[ModuleInterface],
             "fit", optimizer, params)
 
 
-def warn_of_unknown_parameters(logger: Logger, symbol: Symbol | None, *given: Params) -> None:
-    """Warn of given parameters that the network, if there is one, does not have."""
+def warn_of_unknown_parameters(logger: Logger, symbol: Symbol | None, *params: Params) -> None:
+    """Warn of parameters that the network, if there is one, does not have."""
     if symbol is None:
         return
     known = {*symbol.list_arguments(), *symbol.list_auxiliary_states()}

@@ -68,7 +68,7 @@ def check_fields(instance: Optimizer | LRScheduler) -> None:
         check_fields(instance.lr_scheduler)
 
 
-def check_names(klass: type[Optimizer | LRScheduler], given: Mapping[str, object]) -> None:
+def check_names(klass: type[Optimizer | LRScheduler], attributes: Mapping[str, object]) -> None:
     """Compare the names of attributes that were read with those of a new instance.
 
     Files of older versions may lack some.  TypeError if a name is damaged: not one of the class,

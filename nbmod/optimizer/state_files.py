@@ -63,9 +63,9 @@ def load_states_file(updater: Updater, fname: str) -> None:
     MXNetError
         With the name of the file, if its content is not that of a `.states` file.
     """
-    found = read_states_file(fname)
+    content = read_states_file(fname)
     try:
-        updater._replace_states(*found)
+        updater._replace_states(*content)
     except MXNetError as error:
         raise MXNetError(f"{fname}: {error}") from None
 

@@ -43,8 +43,8 @@ def step(op: Op, weight: NDArray, grad: NDArray, *states: NDArray) -> None:
     try:
         arrays = [array._data for array in (weight, grad, *states)]
     except AttributeError:
-        given = [type(array).__name__ for array in (weight, grad, *states)]
-        raise CheckError(f"{op.name}: given {', '.join(given)}, expected NDArrays") from None
+        kinds = [type(array).__name__ for array in (weight, grad, *states)]
+        raise CheckError(f"{op.name}: given {', '.join(kinds)}, expected NDArrays") from None
     require_trainable(arrays[0].dtype)
     if any(array.shape != weight.shape for array in arrays):
         expected, _ = op.infer_shape([weight.shape, *[None] * (len(arrays) - 1)], [None])

@@ -331,7 +331,7 @@ class _EvaluatedPart:
                          [True] * node.num_outputs)
             results = self.binder.reference._apply(
                 site, [values[entry] for entry in node.inputs], self.binder.mode)
-            values.update((Entry(node, i), array) for i, array in enumerate(made))
+            values.update((Entry(node, i), array) for i, array in enumerate(results))
         for entry in part.fetches:
             target = self.array(entry)
             if target is not None:

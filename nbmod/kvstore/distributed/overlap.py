@@ -90,7 +90,7 @@ def first_reads(compiled: CompiledGraph, bucket_of: Mapping[str, int]) -> dict[i
 
 def last_writes(compiled: CompiledGraph, bucket_of: Mapping[str, int]) -> dict[int, int]:
     """Return the index of the last step that writes a gradient of each bucket, by bucket."""
-    found: dict[int, int] = {}
+    writes: dict[int, int] = {}
     for index, step in enumerate(compiled.plan_steps):
         for eid in step.outputs:
             if compiled.gradients.get(eid) in bucket_of:
