@@ -35,8 +35,8 @@ The state of a module of any kind is four flags: `binded`, `params_initialized`,
     det_module.py         `DetModule`: detection networks, as in SimpleDet
 
 Begin with `module_interface.py`.  Imports `base`, `callback`, `checkpoint`, `context`, `core`,
-`executor`, `graph`, `initializer`, `io`, `kvstore`, `launcher.position`, `lr_scheduler`, `metric`,
-`ndarray`, `ops`, `optimizer`, `profiler` and `symbol`.
+`execution.bind`, `executor`, `graph`, `initializer`, `io`, `kvstore`, `launcher.position`,
+`lr_scheduler`, `metric`, `ndarray`, `ops`, `optimizer`, `profiler` and `symbol`.
 """
 
 from .base_module import BaseModule
