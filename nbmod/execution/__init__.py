@@ -21,6 +21,6 @@ exceptions: an interpreter runs them node by node.
     cost_model.py         operations and bytes of each step
     debug.py              a compiled graph as a table or a picture: passes, steps, memory plan
 
-Begin with `pipeline.py`.  Imports `base`, `context`, `core`, `executor`, `graph`, `ndarray`, `ops`,
-`passes` and `symbol`.
+Begin with `pipeline.py`.  Imports `base`, `context`, `core`, `graph`, `ndarray`, `ops`, `passes`
+and `symbol`.
 """

@@ -7,17 +7,31 @@ nothing else contributes to the gradients which a region writes to arrays of the
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from typing import Protocol, TypeAlias
 
 from ..base import Array
-from ..executor import Executor
 from ..ndarray import NDArray, mutation, zeros
 from ..ops.sparse.dense_region import DenseRegion
 from ..passes.infer import Inferred
 from ..symbol import Symbol
-from .bind import BindArguments
+from .bind import Arrays, BindArguments
 
-__all__ = ["BoundRegion"]
+__all__ = ["Bind", "BoundRegion"]
+
+
+class BoundNetwork(Protocol):
+    """An executor, as regions use it."""
+
+    @property
+    def outputs(self) -> list[NDArray]: ...
+
+    def forward(self, is_train: bool) -> list[NDArray]: ...
+
+    def backward(self, out_grads: Arrays, is_train: bool) -> None: ...
+
+
+Bind: TypeAlias = Callable[[BindArguments], BoundNetwork]
 
 
 class BoundRegion:
@@ -29,7 +43,7 @@ class BoundRegion:
     """
 
     def __init__(self, op: DenseRegion, network: BindArguments, own: Collection[str],
-                 read: Collection[str]):
+                 read: Collection[str], bind: Bind):
         body, ctx = Inferred(op.body, op.specs), network.ctx
         specs = body.of(body.graph.arguments)
 
@@ -42,7 +56,7 @@ class BoundRegion:
         requests = {name: network.requests[name] if name in own else
                     "write" if name in grads else "null" for name in specs}
         aux = {node.name: network.aux[node.name] for node in body.graph.states}
-        self.executor = Executor(BindArguments(
+        self.executor = bind(BindArguments(
             Symbol(body.graph.outputs), ctx, args, grads, requests, aux, {}, body, network.exact,
             bool(network.numpy_first)))
         self._copied = [(index, args[name]._data) for index, name in enumerate(op.names)

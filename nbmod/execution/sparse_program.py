@@ -36,7 +36,7 @@ from ..passes.infer_storage import (
 from ..passes.insert_casts import cast_name, tell_fallbacks, with_casts
 from ..passes.switches import is_enabled
 from .bind import Arrays, BindArguments
-from .bound_region import BoundRegion
+from .bound_region import Bind, BoundRegion
 from .interpreted import Differentiated, InterpretedProgram, differentiate
 from .pipeline import validation_of
 from .step_monitor import StepMonitor
@@ -75,7 +75,7 @@ def infer_network(binding: BindArguments) -> StorageTypes:
 
 
 class SparseProgram:
-    """A network with sparse arrays that runs node by node, and region by region."""
+    """A network with sparse arrays that runs node by node, and region by region.
 
     def __init__(self, binding: BindArguments):
         _require_supported(binding)
