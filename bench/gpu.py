@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import nbmod as mx
-from nbmod.ops.device import gpus_offered
+from nbmod.core.gpus import gpus_offered
 from tests.oracle.client import Oracle, OracleCrash, OracleError
 
 from .compare import measured

@@ -11,6 +11,7 @@ from typing import ClassVar
 
 from .base import ArgumentTypeError, MXNetError, warn_user
 from .core.config import CONFIG
+from .core.gpus import gpu_count, gpu_memory, gpus_offered
 
 __all__ = ["Context", "cpu", "cpu_pinned", "cpu_shared", "gpu", "num_gpus", "current_context",
            "gpu_memory_info"]
@@ -190,9 +191,7 @@ def num_gpus() -> int:
     int
         0 without a driver or without the extra `nbmod[cuda]`.
     """
-    from .ops import device
-
-    return device.gpu_count()
+    return gpu_count()
 
 
 def gpu_memory_info(device_id: int = 0) -> tuple[int, int]:
@@ -208,9 +207,7 @@ def gpu_memory_info(device_id: int = 0) -> tuple[int, int]:
     tuple of int
         Free and total memory, in bytes.
     """
-    from .ops import device
-
-    return device.gpu_memory(device_id)
+    return gpu_memory(device_id)
 
 
 _warned = threading.Event()
@@ -249,10 +246,8 @@ def resolve(ctx: Context) -> Context:
 def _instead_of(ctx: Context) -> Context:
     """The CPU that stands for a GPU which this machine does not have."""
     if not CONFIG.gpu_to_cpu:
-        from .ops import device
-
         raise MXNetError(
-            f"{ctx} was asked for, but this machine offers {device.gpus_offered()}. "
+            f"{ctx} was asked for, but this machine offers {gpus_offered()}. "
             "Pass mx.cpu() instead, or set NBMOD_GPU_TO_CPU=1 (or start the script with "
             "`nbmod run`) to map gpu(i) to cpu(i).")
     if not _warned.is_set():

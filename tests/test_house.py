@@ -62,7 +62,6 @@ LAYERS = (
 )
 LAST = len(LAYERS)  # cli, visualization, ... : modules that LAYERS does not name
 UPWARD_IMPORTS = {
-    ("context", "ops.device"): "`mx.num_gpus` asks the driver, and devices have contexts",
     ("ndarray.ndarray", "ndarray.array_creation"): "MXNet has them in the module of the class",
     ("ndarray.ndarray", "ndarray.array_functions"): "MXNet has them in the module of the class",
     ("ndarray.ndarray", "ndarray.dlpack"): "MXNet has `array` etc. in the module of the class",

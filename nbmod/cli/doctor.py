@@ -154,7 +154,7 @@ def _text(section: Section) -> str:
 
 def _gpus() -> list[tuple[str, str]]:
     from ..context import gpu_memory_info, num_gpus
-    from ..ops.device import gpus_offered
+    from ..core.gpus import gpus_offered
 
     rows = []
     for number in range(num_gpus()):

@@ -4,6 +4,7 @@ No file imports more of nbmod than `base` and files beside it, but for `serializ
 sparse arrays and so needs their formats.
 
     config.py            `CONFIG`: every environment variable that nbmod reads, and numerical modes
+    gpus.py              how many GPUs can be used, and their memory
     scope.py             base of context managers that set a default for their thread
     registry.py          classes by name: `"acc"` or JSON text becomes an object
     shape_semantics.py   the meaning of 0 and () in shapes: unknown (MXNet) or literal (NumPy)

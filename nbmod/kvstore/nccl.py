@@ -17,9 +17,10 @@ from typing import Any, TypeAlias
 
 from ..base import MXNetError
 from ..core.config import CONFIG
+from ..core.gpus import gpu_count, gpus_offered
 from ..core.interrupts import from_handler
 from ..ndarray import NDArray
-from ..ops.device import Device, device_of, gpu_count, gpus_offered
+from ..ops.device import Device, device_of
 from ..ops.elementwise.arithmetic import sum_program
 from ..ops.optimizer.multi_tensor_apply import TensorUpdate
 from .sums import Job, PreparedSums, Sums

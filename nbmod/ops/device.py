@@ -4,10 +4,8 @@ A device array is C-contiguous and of a type that only its `Device` knows: `nump
 CPU, a `numba.cuda` array on a GPU.  All `cpu(i)` contexts share one `CPU` object and its memory;
 every `gpu(i)` has an object of its own.
 
-GPUs come from `nbmod.ops.cuda.device`, which is imported when one is first asked for.  It provides
-`gpu_count()`, `gpu_trouble() -> why it is 0`, `gpu_memory(i) -> (free, total)`, a `Device` subclass
-`Gpu(i)` and `copy(src, dst)` for pairs of arrays of which at least one is its own.  Without it
-there are no GPUs.
+GPUs come from `nbmod.ops.cuda.device` (see `core.gpus`): a `Device` subclass `Gpu(i)`, and
+`copy(src, dst)` for pairs of arrays of which at least one is its own.
 """
 
 from __future__ import annotations
@@ -16,7 +14,6 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from functools import cache
-from importlib import import_module
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +21,7 @@ import numpy as np
 
 from ..base import MXNetError, OutOfMemory
 from ..core.fork import fresh
-from ..core.interrupts import deferred
+from ..core.gpus import cuda_module, gpu_count, gpus_offered
 from . import dispatch
 from .jit import lacks_compiler
 
@@ -35,8 +32,7 @@ if TYPE_CHECKING:
     from .dispatch import Choice
     from .op import Call, Op, Spec
 
-__all__ = ["Device", "Cpu", "CPU", "device_of", "synchronize", "gpu_count", "gpu_memory",
-           "gpus_offered", "describe"]
+__all__ = ["Device", "Cpu", "CPU", "device_of", "synchronize", "describe"]
 
 ALIGNMENT = 64
 """Arenas and large arrays start at a multiple of this many bytes: a cache line, and the widest
@@ -222,7 +218,7 @@ class Cpu(Device):
 
     def copy(self, src: Any, dst: Any) -> None:
         if not (isinstance(src, np.ndarray) and isinstance(dst, np.ndarray)):
-            _cuda().copy(src, dst)
+            cuda_module().copy(src, dst)
         elif src.dtype == dst.dtype:
             np.copyto(dst, src)
         else:
@@ -298,29 +294,6 @@ def synchronize() -> None:
         device.synchronize()
 
 
-def gpu_count() -> int:
-    """Number of usable CUDA devices; 0 without a driver or without numba's CUDA target."""
-    cuda = _cuda()
-    return 0 if cuda is None else cuda.gpu_count()
-
-
-def gpus_offered() -> str:
-    """How many CUDA devices there are, in words, and why there are none."""
-    count = gpu_count()
-    if count:
-        return f"{count} usable CUDA device(s)"
-    cuda = _cuda()
-    why = "they take pip install 'nbmod[cuda]'" if cuda is None else cuda.gpu_trouble()
-    return f"0 usable CUDA device(s) ({why})"
-
-
-def gpu_memory(device_id: int = 0) -> tuple[int, int]:
-    """(free, total) bytes of a CUDA device."""
-    if not 0 <= device_id < gpu_count():
-        raise MXNetError(f"gpu({device_id}) does not exist: {gpus_offered()}")
-    return _cuda().gpu_memory(device_id)
-
-
 _gpus: dict[int, Device] = {}
 _opening = fresh(threading.Lock())
 
@@ -332,19 +305,9 @@ def _gpu(device_id: int) -> Device:
             if device_id not in _gpus:
                 if not 0 <= device_id < gpu_count():
                     raise MXNetError(f"gpu({device_id}) does not exist: {gpus_offered()}")
-                _gpus[device_id] = _cuda().Gpu(device_id)
+                _gpus[device_id] = cuda_module().Gpu(device_id)
             device = _gpus[device_id]
     return device
-
-
-@cache
-def _cuda() -> Any:
-    """The module `ops.cuda.device`, or None where it cannot be imported."""
-    try:
-        with deferred():
-            return import_module(".cuda.device", __package__)
-    except ImportError:
-        return None
 
 
 def _geometry(shape: tuple[int, ...], dtype: np.dtype, key: tuple

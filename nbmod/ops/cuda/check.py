@@ -35,7 +35,7 @@ import numpy as np
 from ...base import MXNetError
 from ...core.atomic import atomic_write
 from ...core.config import CONFIG
-from ..device import gpu_count, gpus_offered
+from ...core.gpus import gpu_count, gpus_offered
 
 __all__ = ["SampleResult", "check_sample", "main", "sample_names"]
 
