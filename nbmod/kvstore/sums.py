@@ -65,7 +65,7 @@ class Sums(PreparedSums):
             device_of(array.context) for values, out in jobs for array in (out, *values))
         updates = [self._update(*job) for job in jobs]
         groups: Iterable[Sequence[int]] = [[i] for i in range(len(jobs))]
-        if not overlap(((update.ins, update.outs) for update in updates), self._first):
+        if not overlap(((update.ins, update.outs) for update in updates), self._first.span):
             groups = by_device(out for _, out in jobs)
         self._fused = [device_of(jobs[group[0]][1].context).multi_tensor_apply(
             [updates[i] for i in group]) for group in groups]

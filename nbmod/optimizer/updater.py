@@ -368,7 +368,7 @@ class _FusedStep:
                    and array.shape == one.weight.shape
                    for one in each for array in (one.grad, *one.written)) and not overlap(
             (([one.grad._data], [array._data for array in one.written]) for one in each),
-            self._device)
+            self._device.span)
 
     def fits(self, optimizer: Optimizer, indices: Sequence[Index], grads: Sequence[NDArray],
              weights: Sequence[NDArray], states: Mapping[Index, State], size: int) -> bool:

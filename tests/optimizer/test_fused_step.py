@@ -255,7 +255,7 @@ def test_a_weight_given_twice_is_stepped_twice():
 def test_overlap(sets, expected):
     memory = np.zeros((4, 8), np.float32)
     rows = [([memory[i] for i in read], [memory[i] for i in written]) for read, written in sets]
-    assert multi_tensor_apply.overlap(rows, CPU) == expected
+    assert multi_tensor_apply.overlap(rows, CPU.span) == expected
     assert multi_tensor_apply.overlap([*rows, ([], [memory])], CPU)
 
 

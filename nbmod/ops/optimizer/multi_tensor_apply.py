@@ -24,7 +24,6 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from ..device import CPU, Device
 from ..elementwise import program as programs
 from ..elementwise.program import Program
 from ..jit import num_threads, pays_off
@@ -96,7 +95,7 @@ def multi_tensor_apply(updates: Sequence[TensorUpdate]) -> FusedCalls:
             kernel, real = kernel_for(first.program, first.ins, first.outs,
                                       sum(sizes) >= PARALLEL_FROM, many=True)
             rows = np.zeros((len(group), len(first.program.scalars)), real)
-            addresses = np.array([[CPU.span(array)[0] for array in update.arrays]
+            addresses = np.array([[array.ctypes.data for array in update.arrays]
                                   for update in group], np.int64)
             calls.append(partial(kernel, addresses, rows, *divided(sizes)))
         for position, row in zip(positions, rows, strict=True):
@@ -129,10 +128,11 @@ def divided(sizes: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
     return np.array(chunks, np.int64).reshape(-1, 3), np.array(jobs, np.int64)
 
 
-def overlap(sets: Iterable[tuple[Sequence[Any], Sequence[Any]]], device: Device) -> bool:
+def overlap(sets: Iterable[tuple[Sequence[Any], Sequence[Any]]],
+            span: Callable[[DeviceArray], tuple[int, int]]) -> bool:
     """Whether an array that is written shares memory with any other; (read, written) arrays, all
-    of one device."""
-    spans = sorted((*device.span(array), written) for read, changed in sets
+    of the device that tells their `span`."""
+    spans = sorted((*span(array), written) for read, changed in sets
                    for arrays, written in ((read, False), (changed, True)) for array in arrays)
     end = written_end = 0
     for first, last, written in spans:

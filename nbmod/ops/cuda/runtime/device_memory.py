@@ -36,6 +36,8 @@ class ArrayDevice(Protocol):
 
     def copy(self, src: Any, dst: Any) -> None: ...
 
+    def span(self, array: Array) -> tuple[int, int]: ...
+
 
 def or_scratch(outs: Outputs, scratch: Arrays) -> list[Array]:
     """The outputs, with scratch in place of those that are not requested."""
