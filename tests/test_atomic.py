@@ -13,8 +13,8 @@ import time
 
 import pytest
 
-from nbmod.base import MXNetError
-from nbmod.core import atomic
+from nbmod.base import MXNetError, UnwritableFile
+from nbmod.core import atomic, locks
 from tests.reliability.killed_saves import forked
 
 
@@ -312,6 +312,17 @@ def test_sets_of_two_processes_do_not_mix(tmp_path, monkeypatch):
     save(tmp_path, b"ours")
     assert not any(ended) and os.waitpid(others[0], 0)[1] == 0
     assert contents(tmp_path) == dict.fromkeys(NAMES, b"theirs")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="locks no folders")
+def test_a_folder_that_stays_locked_is_an_error(tmp_path, monkeypatch):
+    monkeypatch.setattr(locks, "PATIENCE", 0)
+    with locks.folder_locked(str(tmp_path)):
+        with pytest.raises(UnwritableFile, match="another process"):
+            save(tmp_path, b"ours")
+        assert contents(tmp_path) == {}
+    save(tmp_path, b"ours")
+    assert contents(tmp_path) == dict.fromkeys(NAMES, b"ours")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="has no such modes")

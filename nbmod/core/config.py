@@ -123,6 +123,7 @@ def _home() -> pathlib.Path:
 
 
 def _cache_dir() -> pathlib.Path:
+    """The user's cache folder, as platformdirs names it, which would be one more dependency."""
     chosen = os.environ.get("NBMOD_CACHE_DIR")
     if chosen:
         return pathlib.Path(chosen)

@@ -1,6 +1,9 @@
 """File locks between processes.
 
 The operating system releases a lock when its process ends, however it ends.
+
+filelock does not replace this: nbmod needs NumPy and numba alone, a child of `os.fork` has to close
+the locks of its parent, and some locks are on folders, or on the file that is being written.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ import os
 import pathlib
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import IO
 
 from .fork import in_child
@@ -52,12 +55,14 @@ def locked(path: pathlib.Path, timeout: float) -> Iterator[bool]:
             return
         stack.callback(_files.discard, file)
         _files.add(file)
-        yield _wait(file, time.monotonic() + timeout)
+        yield _wait(file, timeout, is_waiting)
 
 
-def _wait(file: IO[bytes], deadline: float) -> bool:
+def _wait(file: IO[bytes] | int, timeout: float, gives_up: Callable[[], bool]) -> bool:
+    """Try to lock a file, again and again until the time is over."""
+    deadline = time.monotonic() + timeout
     while not try_lock(file):
-        if time.monotonic() >= deadline or is_waiting():
+        if time.monotonic() >= deadline or gives_up():
             return False
         time.sleep(PAUSE)
     return True
@@ -66,10 +71,10 @@ def _wait(file: IO[bytes], deadline: float) -> bool:
 if sys.platform == "win32":
     import msvcrt
 
-    def try_lock(file: IO[bytes] | IO[str], unknown: bool = True) -> bool:
+    def try_lock(file: IO[bytes] | IO[str] | int, unknown: bool = True) -> bool:
         """Try to lock until the file is closed; the byte need not exist."""
         try:
-            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+            msvcrt.locking(file if isinstance(file, int) else file.fileno(), msvcrt.LK_NBLCK, 1)
         except OSError:
             return False
         return True
@@ -86,7 +91,7 @@ if sys.platform == "win32":
 else:
     import fcntl
 
-    def try_lock(file: IO[bytes] | IO[str], unknown: bool = True) -> bool:
+    def try_lock(file: IO[bytes] | IO[str] | int, unknown: bool = True) -> bool:
         """Try to lock until the file is closed; `unknown` on file systems without locks."""
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -118,23 +123,11 @@ else:
             yield
             return
         try:
-            _wait_for(handle, folder)
+            if not _wait(handle, PATIENCE, lambda: False):
+                raise TimeoutError(errno.ETIMEDOUT, f"another process has been replacing files "
+                                   f"for {PATIENCE:.0f} s", folder)
             yield
         finally:
             with contextlib.suppress(OSError):
                 fcntl.flock(handle, fcntl.LOCK_UN)    # for children, too, which have the handle
             os.close(handle)
-
-    def _wait_for(handle: int, folder: str) -> None:
-        deadline = time.monotonic() + PATIENCE
-        while True:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return
-            except BlockingIOError:
-                if time.monotonic() >= deadline:
-                    raise TimeoutError(errno.ETIMEDOUT, f"another process has been replacing files "
-                                       f"for {PATIENCE:.0f} s", folder) from None
-                time.sleep(PAUSE)
-            except OSError:    # not supported by the file system
-                return
