@@ -346,7 +346,7 @@ def test_loggers_are_coloured_unless_that_is_unwanted(on_terminal, monkeypatch, 
 
 @pytest.mark.parametrize("ends", [True, False])
 def test_a_counter_of_a_tool_leaves_one_line(monkeypatch, ends):
-    monkeypatch.setattr(counter, "_INTERVAL", 0)
+    monkeypatch.setattr(counter, "INTERVAL", 0)
     monkeypatch.setenv("TERM", "xterm")
     terminal = Terminal()
     with contextlib.suppress(KeyboardInterrupt), counter.ProgressCounter("a", 3, terminal) as found:
@@ -355,7 +355,7 @@ def test_a_counter_of_a_tool_leaves_one_line(monkeypatch, ends):
         if not ends:
             raise KeyboardInterrupt
     rows, column = shown(terminal.getvalue())
-    assert "[####################          ] 2 of 3 a" in terminal.getvalue()
+    assert "[====================----------] 2 of 3 a" in terminal.getvalue()
     assert len(rows) == 2 and rows[1] == "" and column == 0
     assert rows[0].startswith(f"a: {3 if ends else 2} of 3 in ")
     assert rows[0].endswith("not finished") != ends

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from ..base import _as_list
 from ..core.config import is_terminal
-from ..core.screen import LiveLine, closed_lines, duration, is_watched, tells
+from ..core.screen import INTERVAL, LiveLine, bar, closed_lines, duration, is_watched, tells
 from ..io import NDArrayIter, PrefetchingIter, ResizeIter
 from ..io.sampler import SampledIter
 from ..metric.eval_metric import as_text, numbers
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Progress", "batches_in", "epoch_text", "shown"]
 
-INTERVAL = 0.1
-"""Seconds between two looks."""
 SHARE = 20
 """A look that takes long is followed by a pause this many times as long: metrics may be slow."""
 BAR = 10
@@ -308,8 +306,7 @@ def _done(done: int, total: int | None) -> list[str]:
     """How far an epoch is, as a bar and in words."""
     if not total:
         return ["", f"batch {done:,}"]
-    share = min(done / total, 1.0)
-    return [f"[{'=' * round(BAR * share):-<{BAR}}]", f"{share:4.0%}"]
+    return [bar(done, total, BAR), f"{min(done / total, 1.0):4.0%}"]
 
 
 def batches_in(data: object) -> int | None:

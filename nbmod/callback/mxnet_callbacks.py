@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TextIO
 from ..base import ArgumentError, checks_numbers, wrong_type
 from ..checkpoint import save_checkpoint
 from ..core.config import is_terminal
-from ..core.screen import LiveLine
+from ..core.screen import INTERVAL, LiveLine, bar
 from ..metric.eval_metric import as_text
 from .nan_guard import warn_not_finite
 
@@ -263,12 +263,11 @@ class ProgressBar:
         self._last = done
 
     def _bar(self, done: int, length: int) -> str:
-        filled = round(length * done / self.total)
-        return f"[{'=' * filled}{'-' * (length - filled)}] {100 * done // self.total}%"
+        return f"{bar(done, self.total, length)} {100 * done // self.total}%"
 
     def _draw(self, line: LiveLine, done: int, param: BatchEndParam) -> None:
         now = time.perf_counter()
-        if done < self.total and now - self._drawn < 0.1:
+        if done < self.total and now - self._drawn < INTERVAL:
             return
         self._drawn = now
         batches = done - 1 if self._last else 0

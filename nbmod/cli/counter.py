@@ -7,11 +7,10 @@ import time
 from typing import TextIO
 
 from ..core.config import is_terminal
-from ..core.screen import LiveLine
+from ..core.screen import INTERVAL, LiveLine, bar
 
 __all__ = ["ProgressCounter"]
 
-_INTERVAL = 0.1  # seconds
 _WIDTH = 30
 
 
@@ -31,10 +30,10 @@ class ProgressCounter:
         """Advance by `count`."""
         self.done += count
         now = time.monotonic()
-        if self._line is not None and now - self._shown >= _INTERVAL:
+        if self._line is not None and now - self._shown >= INTERVAL:
             self._shown = now
-            bar = "#" * (_WIDTH * self.done // max(self.total, 1))
-            self._line.show(f"[{bar:{_WIDTH}}] {self.done:,} of {self.total:,} {self.what}")
+            self._line.show(f"{bar(self.done, self.total, _WIDTH)} {self.done:,} of "
+                            f"{self.total:,} {self.what}")
 
     def __enter__(self) -> ProgressCounter:
         return self

@@ -21,8 +21,11 @@ from typing import TextIO
 from .config import CONFIG, is_terminal
 from .fork import fresh, in_child
 
-__all__ = ["LiveLine", "closed_lines", "duration", "is_watched", "log_off_screen", "tells"]
+__all__ = ["INTERVAL", "LiveLine", "bar", "closed_lines", "duration", "is_watched",
+           "log_off_screen", "tells"]
 
+INTERVAL = 0.1
+"""Seconds between two texts of a progress."""
 WIDTH = 79
 """Columns of the longest line, however wide the terminal is."""
 
@@ -179,6 +182,17 @@ def _forget() -> None:
 def _plain(text: str) -> str:
     """A text whose characters have one column each: names of layers and metrics may have others."""
     return "".join(character if " " <= character <= "~" else "?" for character in text)
+
+
+def bar(done: int, total: int, length: int) -> str:
+    """Draw a part of a whole.
+
+    Examples
+    --------
+    >>> bar(3, 4, 8)
+    '[======--]'
+    """
+    return f"[{'=' * round(length * min(done, total) / max(total, 1)):-<{length}}]"
 
 
 def duration(seconds: float) -> str:
