@@ -1,12 +1,11 @@
-"""Writes the type stubs of what nbmod makes at run time: operators, and names loaded on first use.
+"""Writes type stubs of operators, which have no source, and of names that load on first use.
 
     python docs/generate_stubs.py            write the stubs
-    python docs/generate_stubs.py --check    say which of them are out of date
+    python docs/generate_stubs.py --check    name the stubs that are out of date
 
 Stubs tell editors and type checkers the signature, the types and the documentation of functions
-that are written nowhere. There is no stub for a module that exists: `nbmod/symbol/contrib.py`, say,
-has types of its own, and gets those of its operators `if TYPE_CHECKING` by
-`from ._op_stubs.contrib import *`.
+without source. Modules with a file have no stub: `nbmod/symbol/contrib.py`, for example, has types,
+and imports those of its operators `if TYPE_CHECKING` by `from ._op_stubs.contrib import *`.
 """
 
 from __future__ import annotations
@@ -283,7 +282,7 @@ def lazy_names() -> str:
 def import_paths() -> Iterator[tuple[str, str]]:
     """Paths and texts of stubs of import paths without a file.
 
-    The stub package, which checkers read beside nbmod, has those that would stand at its top.
+    Stubs of top-level modules are in the package `nbmod-stubs`, which checkers read beside nbmod.
     """
     for name in sorted(name for name in ALIASES if not name.startswith("gluon.")):
         text = f"{HEAD}from nbmod.{real_name(name)} import *\n"

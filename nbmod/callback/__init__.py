@@ -19,7 +19,7 @@ update.  Every callback may raise `StopTraining`.
     history.py             `module.history` as plots
     lr_finder.py           `lr_find`: the loss while the learning rate grows, as an `LRCurve`
 
-Begin with `mxnet_callbacks.py`.  Imports `base`, `checkpoint`, `compat.model`, `core`, `executor`,
+Begin with `mxnet_callbacks.py`.  Imports `base`, `checkpoint`, `core`, `executor`,
 `graph`, `io`, `metric`, `module`, `ndarray`, `ops`, `optimizer`, `passes.entry_names` and `symbol`.
 """
 

@@ -88,7 +88,7 @@ class Progress:
         self.line.close()
 
     def listen(self, param: BatchEndParam) -> None:
-        """Note that other callbacks of a batch follow: what they print replaces the line.
+        """Note that other callbacks of a batch follow, whose output replaces the line.
 
         Parameters
         ----------
@@ -98,7 +98,7 @@ class Progress:
         self._heard = self.line.interruptions
 
     def with_validation(self, callbacks: Callback) -> Callback:
-        """Add what shows how far a validation is to the callbacks of its batches.
+        """Add the display of a validation to the callbacks of its batches.
 
         Parameters
         ----------

@@ -34,8 +34,8 @@ Named = tuple[str, NDArray]
 class NanGuard:
     """Batch callback that stops at the first training step that computes NaN or infinity.
 
-    ``fit(nan_guard=True)`` uses one. Outputs and gradients are looked at before the parameters
-    are updated, and the parameters after it. It reads all of them, so that steps take longer.
+    ``fit(nan_guard=True)`` uses one. Outputs and gradients are checked before the update,
+    and parameters after it. The guard reads all of them, so that steps take longer.
 
     Raises
     ------

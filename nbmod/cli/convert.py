@@ -43,7 +43,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Convert, and print what was written; what is lost is told on stderr."""
+    """Convert; print the files on stdout, and losses of the conversion on stderr."""
     from ..convert import OnnxOptions, write_model
     from ..convert.model_formats import find_parts, target_files
     from ..core.model_archive import archive_name

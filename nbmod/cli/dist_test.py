@@ -1,7 +1,7 @@
 """The self test of `doctor --dist`: ranks exchange buffers, and compare every element.
 
-`dist_test` starts three ranks, which run this file as their script.  The first one writes what was
-found into a file, whose name it is given.
+`dist_test` starts three ranks, which run this file as their script.  The first one writes the
+results to a file that the command names.
 """
 
 from __future__ import annotations

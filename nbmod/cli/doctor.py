@@ -1,6 +1,6 @@
-"""`doctor`: what nbmod finds on this machine, a self test, and what a cold compile costs.
+"""`doctor`: a report on nbmod and this machine, a self test, and the cost of a cold compile.
 
-The report is what issues should contain; `--compile` measures a compilation instead.
+Issues should contain the report; `--compile` measures a compilation instead.
 """
 
 from __future__ import annotations
@@ -114,11 +114,11 @@ def report() -> list[Section]:
 
 
 def _print_report(markdown: bool, tested: bool) -> int:
-    """Print it; the exit status is 1 if a test failed."""
+    """Print the report; the exit status is 1 if a test failed."""
     outcomes = []
     with _foldable(markdown):
         print("\n\n".join(map(_text, report())), flush=True)
-        if tested:    # last, as the rest shall be told even if a test ends the process
+        if tested:    # last, as a test may end the process
             from .self_test import self_test
 
             outcomes = self_test()
@@ -127,7 +127,7 @@ def _print_report(markdown: bool, tested: bool) -> int:
 
 
 def _print_dist_test(markdown: bool) -> int:
-    """Print what ranks find; the exit status is 1 if they failed."""
+    """Print the results of the ranks; the exit status is 1 if they failed."""
     from .dist_test import dist_test
 
     rows, passed = dist_test()
@@ -138,7 +138,7 @@ def _print_dist_test(markdown: bool) -> int:
 
 @contextmanager
 def _foldable(markdown: bool) -> Iterator[None]:
-    """A block whose output is a section of Markdown that can be unfolded, if it shall be one."""
+    """A block whose output is a folded section of Markdown, on request."""
     if markdown:
         print("<details><summary>nbmod doctor</summary>\n\n```")
     yield

@@ -294,7 +294,7 @@ class _Unfinished:
         return self
 
     def _locked_journal(self, opener: Callable[[str, int], int]) -> TextIO:
-        """The journal, which exists as long as it is locked."""
+        """Open and lock the journal, which ends with the lock."""
         while True:
             file = open(self._journal, "a+", encoding="utf-8", errors="replace", opener=opener)
             file.seek(0)    # Windows locks the byte there
@@ -305,10 +305,10 @@ class _Unfinished:
             with suppress(FileNotFoundError):
                 if os.path.samestat(os.fstat(file.fileno()), self._journal.stat()):
                     return file
-            file.close()    # that of a process which has just ended
+            file.close()    # a process that has just ended removed it
 
     def _keep_lines(self) -> None:
-        """Let the journal have the lines of what is kept."""
+        """Keep the lines of the journal about records that are kept."""
         self._log.seek(0)
         lines = self._log.read().split("\n")[1:self.done + 1]
         self._log.seek(0)
@@ -328,14 +328,14 @@ class _Unfinished:
                 self._log.flush()
 
     def finish(self) -> None:
-        """Let the partial file and an index replace the target."""
+        """Replace the target by the partial file, and write its index."""
         with named_errors(self._rec):
             self._file.close()
         with replacing_together():
             with atomic_write(self._index) as file:
                 file.writelines(f"{number}\t{start}\n".encode() for number, start in self._keys)
             adopt(self._rec, self.target)
-        if os.name == "nt":    # which removes no open files
+        if os.name == "nt":    # Windows removes no open files
             self._log.close()
         self._journal.unlink()
 

@@ -19,7 +19,7 @@ def add_import_option(parser: argparse.ArgumentParser) -> None:
 
 
 def import_modules(options: argparse.Namespace) -> None:
-    """Import the modules of --import; the current folder comes first where they are looked for."""
+    """Import the modules of --import, from the current folder first."""
     if options.modules and os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     for name in options.modules:
@@ -42,6 +42,6 @@ def _reason(name: str, error: Exception) -> str:
 
 
 def import_hint(options: argparse.Namespace, error: str) -> str:
-    """For the error of a command that has the option: how operators of one's own become known."""
+    """A hint for errors about unknown operators, in commands that have the option."""
     unknown = "unknown operator" in error and hasattr(options, "modules")
     return "; --import MODULE imports a module that registers it" if unknown else ""

@@ -1,4 +1,4 @@
-"""`inspect`: what is in a file, and what is wrong with it.
+"""`inspect`: the contents of a file, and its damage.
 
     nbmod inspect net-symbol.json net-0007.params --shape data=1,3,224,224
     nbmod inspect net --json

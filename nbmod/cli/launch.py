@@ -105,7 +105,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _refuse(options: argparse.Namespace) -> None:
-    """MXNetError for what cannot be started."""
+    """Raise MXNetError for a command that cannot be started."""
     if options.launcher in ("sge", "yarn"):
         raise MXNetError(
             f"launch: --launcher {options.launcher} is not supported, as nothing is submitted to "
@@ -222,7 +222,7 @@ def _ended_by_signals() -> Iterator[None]:
 class _Relay:
     """Passes the output of `mpiexec` on, in a thread for each stream.
 
-    Where a worker says how its script has died, reports of `mpiexec` on that are left out.
+    It omits reports of `mpiexec` where a worker says how its script has died.
     """
 
     def __init__(self, running: subprocess.Popen[bytes]):

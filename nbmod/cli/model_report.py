@@ -1,7 +1,7 @@
 """The report of `inspect` on a network and its parameters, as a dict that JSON can hold.
 
-Each file is read by itself, so that damage of one does not hide the others; what is wrong is a line
-of `damage`.
+Each file is read by itself, so that damage of one does not hide the others; `damage` has a line for
+each fault.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ Report: TypeAlias = "dict[str, Any]"
 
 
 def model_report(paths: Sequence[str], shapes: Shapes, epoch: int | None = None) -> Report:
-    """All that is known of a model in these files; `shapes` are those of inputs."""
+    """Describe the model in these files; `shapes` are those of inputs."""
     report: Report = {"files": [], "provenance": {}, "missing operators": [], "damage": []}
     archive = only_archive(paths)
     if archive is not None:
@@ -103,7 +103,7 @@ def _archived(archive: ModelArchive, epoch: int | None, report: Report) -> Store
 
 def _tell_algorithm(report: Report, path: str, model: StoredModel, algorithm: Origin,
                     metadata: Metadata) -> None:
-    """The algorithm that made the model, and commands that go on with it."""
+    """Add the algorithm that made the model, and commands that use the model."""
     report["algorithm"], report["labels"] = algorithm.name, len(metadata.labels)
     report["next"] = (next_commands(path, model, algorithm, metadata) if "members" in report
                       else [])

@@ -1,6 +1,6 @@
-"""The algorithm that made a model, by names of files and nodes, and how it wants its images.
+"""The algorithm that made a model, by names of files and nodes, and the form of its images.
 
-What is not documented by those who made a model is said to be a default, and options change it.
+Properties that the makers of a model do not document are called defaults, and options change them.
 """
 
 from __future__ import annotations

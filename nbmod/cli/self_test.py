@@ -1,7 +1,7 @@
 """The self test of `doctor`: small networks whose results are known, and files.
 
-A check returns what it has seen, or raises; an MXNetError says what differs.  All are run, and
-errors of any kind are part of the report, as that is what it is for.
+A check returns a text about its result, or raises; an MXNetError names the difference.  All checks
+run, and errors of any kind are part of the report.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def _outcome(check: Callable[[], str]) -> str:
     started = time.perf_counter()
     try:
         seen = check()
-    except Exception as error:    # whatever it is shall be reported
+    except Exception as error:    # the report has errors of all kinds
         return f"FAILED: {type(error).__name__}: {' '.join(str(error).split())[:300]}"
     return f"passed{f', {seen}' if seen else ''} ({time.perf_counter() - started:.1f} s)"
 

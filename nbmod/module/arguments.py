@@ -116,9 +116,9 @@ def checked_inputs(symbol: Symbol, data: list[str], labels: list[str], states: l
 
 
 def groups_by_context(groups: ContextGroups, count: int) -> list[dict[str, Context]]:
-    """The contexts by `ctx_group` of each of `count` executors, from the argument of `Module`.
+    """Contexts by `ctx_group` for each of `count` executors.
 
-    That is None, a list of dicts, or one dict whose values are contexts or lists of contexts.
+    The argument of `Module` is None, a list of dicts, or a dict of contexts or lists of contexts.
     """
     if isinstance(groups, (list, tuple)):
         if len(groups) != count:
@@ -139,6 +139,6 @@ def groups_by_context(groups: ContextGroups, count: int) -> list[dict[str, Conte
 
 
 def require_iterator(what: str, data: object, attribute: str, optional: bool = False) -> None:
-    """TypeError unless the argument has the methods that all iterators have."""
+    """Raise TypeError unless the argument has a method of iterators."""
     if not hasattr(data, attribute) and not (optional and data is None):
         raise wrong_type(what, data, "a DataIter, such as mx.io.NDArrayIter")

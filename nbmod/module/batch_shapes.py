@@ -31,7 +31,7 @@ def _parse_data_desc(data_names: Sequence[str], label_names: Sequence[str], data
                      label_shapes: Shapes) -> tuple[list[DataDesc], list[DataDesc] | None]:
     """Shapes given as DataDesc or (name, shape) pairs, normalized and checked against names.
 
-    Without labels nothing is said: that is how networks are bound for inference.
+    Labels may be missing, as networks are bound for inference without them.
     """
     data, labels = as_descs(data_shapes), as_descs(label_shapes)
     _check_names_match(data_names, data, "data", True)
@@ -49,7 +49,7 @@ def as_descs(shapes: Shapes) -> list[DataDesc]:
 
 
 class _NoDescription(ArgumentError, TypeError):
-    """An error for no DataDesc: MXNet raises TypeError for most, ValueError for some."""
+    """A pair is no DataDesc: MXNet raises TypeError for most, ValueError for some."""
 
 
 def _described(pair: tuple[str, Sequence[int]]) -> DataDesc:

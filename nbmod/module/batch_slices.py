@@ -68,10 +68,10 @@ def converted(name: str, array: object) -> NDArray:
 
 
 def told_apart(names: Sequence[str], num_labels: int) -> list[str]:
-    """Names for a metric of outputs that have one name: the last of a name keeps it.
+    """Distinct names of outputs for a metric: of several outputs of one name the last keeps it.
 
-    MXNet shows metrics the last alone.  Here the others are there, too, under their positions,
-    where every output has a label, or none has.
+    MXNet passes only the last to metrics.  nbmod also passes the others, named by their positions,
+    if all outputs have labels or none has.
     """
     warn_user(f"outputs of one name: {list(names)}; a metric that chooses outputs by name reads "
               "the last of them: give every layer a name of its own")

@@ -160,7 +160,7 @@ class BucketingModule(SavedBuckets):
     # -- buckets ----------------------------------------------------------------------------
 
     def _create_module(self, key: Hashable, symbol: Symbol | None = None) -> Module:
-        """A module for a bucket, not bound yet; of `symbol` if given, else of sym_gen's."""
+        """Create the module of a bucket, unbound, from `symbol` or else from `sym_gen`."""
         try:
             with NameManager():  # layers without a name have the same names in every bucket
                 network = self._sym_gen(key)

@@ -1,4 +1,4 @@
-"""Warnings of `fit` about what is most often a mistake: logged once, outside of the steps."""
+"""Warnings of `fit` about likely mistakes, logged once and outside of the steps."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def _warn_after_first_epoch(logger: Logger, batches: int, last: Batch,
 
 
 def _constants(executors: Iterable[Executor]) -> set[str]:
-    """The scales that batch normalization takes for 1."""
+    """Names of scales that batch normalization treats as 1."""
     return {node.inputs[1].node.name for executor in executors
             for node in Graph(executor._symbol.entries).nodes
             if getattr(node.op, "fix_gamma", False)}

@@ -262,7 +262,7 @@ class Module(SavedModule):
         return [copies for copies in self._exec_group.grad_arrays if copies[0] is not None]
 
     def _averages_params(self) -> bool:
-        """Executors may have fetched some rows only, and classes of users override the two."""
+        """Also where executors have only some rows, and in subclasses, which may override both."""
         return len(self._context) > 1 or bool(self._row_params) or type(self) is not Module
 
     def set_params(self, arg_params: Params, aux_params: Params, allow_missing: bool = False,

@@ -144,10 +144,10 @@ class ModuleInterface:
 
     def _begin_fit(self, progress: TrainingPosition, overlaps: bool
                    ) -> AbstractContextManager[None]:
-        """Before the first epoch of `fit`: resume from a checkpoint, if one was loaded for it.
+        """Prepare the first epoch of `fit`: resume from a checkpoint, if one was loaded for it.
 
-        Training is within the result.  Several workers may exchange gradients while these are
-        computed, if it `overlaps`.
+        `fit` trains within the returned context manager.  With `overlaps`, several workers may
+        exchange gradients during the backward pass.
         """
         return nullcontext()
 

@@ -15,7 +15,7 @@ __all__ = ["module_text"]
 
 @safe_repr
 def module_text(module: ModuleInterface) -> str:
-    """Describe a module from what it has stored, whatever its class and its state.
+    """Describe a module of any class and state by its attributes.
 
     Parameters
     ----------

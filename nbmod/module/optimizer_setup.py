@@ -51,7 +51,7 @@ def attributes(optimizer: Optimizer) -> dict[str, Plain]:
 def is_in_use(module: ModuleInterface, optimizer: OptimizerLike, params: OptimizerParams) -> bool:
     """Whether the optimizer that these arguments describe is the one that a module began with.
 
-    True of modules without one.
+    True for modules without an optimizer.
     """
     own: Optimizer | None = getattr(module, "_optimizer", None)
     if own is None or optimizer is own:
@@ -84,9 +84,9 @@ def optimizer_state(optimizer: Optimizer, begun: dict[str, Plain]) -> dict[str, 
 
 
 def restore_optimizer(optimizer: Optimizer, saved: dict[str, Plain]) -> bool:
-    """Restore an optimizer, except what the script has set up differently.
+    """Restore an optimizer, except for attributes that the script has set to other values.
 
-    Returns whether update counts and scheduler were restored: see the module docstring.
+    Returns whether update counts and scheduler were restored; see `module.resume`.
     """
     here, begun, now = attributes(optimizer), saved["begun"], saved["now"]
     if here["class"] != begun["class"]:

@@ -58,7 +58,7 @@ def warn_of_absent(names: Iterable[str], values: Collection[str], where: str) ->
 
 def share_sparse(values: Params, arrays: Mapping[str, Sequence[NDArray]],
                  update_on_kvstore: bool) -> None:
-    """Let row-sparse parameters of devices have the values of host arrays, not copies of them.
+    """Let row-sparse parameters of devices share the values of host arrays.
 
     Unless a store updates them, each of several devices updates its own copy.
     """
@@ -86,6 +86,6 @@ def tell_of_assigned(assigned: Mapping[str, Sequence[NDArray]], updater: Updater
 
 def host_arrays(names: Sequence[str], arrays: Sequence[Sequence[NDArray]]
                 ) -> dict[str, NDArray]:
-    """Zeros on the CPU like the first device's array of every name."""
+    """Zeros on the CPU with shapes and types of the first device's arrays, by name."""
     return {name: zeros(copies[0].shape, dtype=copies[0].dtype, stype=copies[0].stype)
             for name, copies in zip(names, arrays, strict=True)}

@@ -16,12 +16,12 @@ __all__ = ["reindexed"]
 
 
 def reindexed(updater: Updater, positions: Sequence[int], devices: int) -> Updater:
-    """An updater for parameters that are at other positions in the module it is from."""
+    """Adapt an updater to a module that lists the parameters at other positions."""
     return cast(Updater, _ReindexedUpdater(updater, positions, devices))
 
 
 class _ReindexedUpdater:
-    """An updater for a bucket whose parameters have other indices than in the bucket it is from.
+    """An updater of one bucket, for another whose parameters have other indices.
 
     Updaters identify parameters by index (times devices, plus device).  A bucket that lacks a
     parameter or lists them in another order must not touch the state of the wrong one.

@@ -1,4 +1,4 @@
-"""Exact resume: what the three files of a checkpoint omit is in a fourth.
+"""Exact resume: a fourth file of a checkpoint has what the other three omit.
 
 `<prefix>-<epoch:04d>.resume` is written next to the `.states` of a checkpoint.  It is JSON:
 
@@ -108,8 +108,8 @@ def states_of_one_step(prefix: str, epoch: int | None) -> str:
 def latest_epoch(prefix: str) -> int:
     """Find the latest checkpoint from which training resumes exactly.
 
-    Checkpoints that lack a file, or have files of different steps, as a process leaves that is
-    killed while it saves, are passed over. Several workers must find the same files.
+    It skips checkpoints that lack a file or have files of different steps; a process that is killed
+    while it saves leaves such files. Several workers must find the same files.
 
     Parameters
     ----------
@@ -169,18 +169,18 @@ def write(fname: str, state: dict[str, Plain]) -> None:
 
 
 def with_checksum(content: dict[str, Plain]) -> dict[str, Plain]:
-    """A content as the file has it: with its checksum, instead of any other."""
+    """The content of the file: with its checksum, which replaces an old one."""
     content = {name: part for name, part in content.items() if name != "checksum"}
     return {**content, "checksum": _checksum(content)}
 
 
 def _checksum(content: dict[str, Plain]) -> int:
-    """CRC-32 of a content, however its text is laid out."""
+    """CRC-32 of a content, independent of the layout of its text."""
     return zlib.crc32(json.dumps(content).encode())
 
 
 def read(fname: str) -> dict[str, Plain]:
-    """A training state.  MXNetError for a file that holds none."""
+    """Read a training state; raises MXNetError if the file is damaged."""
     try:
         with open(fname, encoding="utf-8") as file:
             content = json.load(file)
@@ -198,9 +198,9 @@ def read(fname: str) -> dict[str, Plain]:
 
 
 def _check_parts(state: dict[str, Plain]) -> None:
-    """Compare the parts of a training state that are alike in all files with those expected.
+    """Check the types of those parts of a training state that all files have.
 
-    What depends on the module, its optimizer and iterators is looked at when it is restored.
+    Parts of the module, its optimizer and iterators are checked when they are restored.
     """
     for name in ("epoch", "batch"):
         if type(state[name]) is not int or not 0 <= state[name] < _MOST:

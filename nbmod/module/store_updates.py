@@ -45,7 +45,7 @@ def _create_kvstore(kvstore: KVStoreLike, num_device: int, arg_params: Mapping[s
 
 
 def workers_in_step(store: kvs.KVStoreBase | None) -> int:
-    """How many workers a store sums the gradients of before it updates."""
+    """Number of workers whose gradients a store sums before it updates."""
     in_step = store is not None and "dist" in store.type and "_sync" in store.type
     return store.num_workers if store is not None and in_step else 1
 
@@ -55,7 +55,7 @@ def _initialize_kvstore(kvstore: kvs.KVStoreBase, param_arrays: Sequence[Sequenc
                         update_on_kvstore: bool) -> bool:
     """Put every parameter into the store, under its name.
 
-    Returns whether others than the given values may be there: those of rank 0.
+    Returns whether the store may have other values, those of rank 0.
     """
     differ = distributed(kvstore) is not None     # values of the ranks
     for name, on_devices in zip(param_names, param_arrays, strict=True):
@@ -98,7 +98,7 @@ def pull_sparse(store: kvs.KVStoreBase | None, arrays: Mapping[str, NDArray | Se
                 fetched: Collection[str] = ()) -> None:
     """Fetch sparse parameters as a whole, except for those whose rows `pull_rows` has fetched.
 
-    Without a store they are where they are used; one that has all rows in this process shares them.
+    Without a store the devices have all rows; a store in this process shares its rows with them.
     """
     for name, copies in arrays.items():
         copies = [copies] if isinstance(copies, NDArray) else copies

@@ -55,9 +55,9 @@ class TrainingPosition:
         self.agreed: Callable[[Iterator[DataBatch]], Iterator[DataBatch]] = iter
 
     def batches(self) -> Iterator[DataBatch]:
-        """Iterate over the training data; what fetching a batch changes is recorded before it.
+        """Iterate over the training data; record, before each batch, the state that it changes.
 
-        `fit` fetches a batch before it has finished the previous one.  (Some 50 us.)
+        `fit` fetches a batch before it has finished the previous one.  (Recording takes 50 us.)
         """
         assert self.train_data is not None
         iterator = self.agreed(iter(self.train_data))

@@ -2,8 +2,8 @@
 
 `forward` runs under a lock that all modules which share memory have in common.  When another thread
 calls it than the last time, the executors leave their arrays of outputs to that thread, which goes
-on reading them, and get new ones; so a program of one thread pays for a comparison.  What cannot be
-kept for several threads at once, such as gradients, is an error for all but the last one.
+on reading them, and get new ones; so a program of one thread pays for a comparison.  Arrays that
+exist once, such as gradients, are an error for all threads but the last one.
 """
 
 from __future__ import annotations

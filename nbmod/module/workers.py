@@ -53,7 +53,7 @@ def writes_files(store: KVStoreBase | None) -> bool:
 
 
 def save_part(module: ModuleInterface, states: bool, save_states: Callable[[], None]) -> None:
-    """Do a worker's share of `save_checkpoint` if another writes the files: send its parts."""
+    """Send the parts of a worker for a checkpoint that another worker writes."""
     if states:
         module.get_params()     # of sparse ones all workers have rows
         save_states()

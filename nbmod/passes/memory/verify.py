@@ -251,7 +251,7 @@ class _Replay:
         return self.sizes[eid] == 0 or self.layout.entry(eid) == self.layout.entry(other)
 
     def _pieces(self, step: PlanStep) -> Iterator[tuple[int, int, Range]]:
-        """(whole, piece, where the piece belongs) of what a step joins or cuts."""
+        """Triples (whole, piece, range of the piece) of a step that concatenates or splits."""
         if not (step.joins or step.cuts):
             return
         joined = bool(step.joins)
