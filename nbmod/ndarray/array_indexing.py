@@ -11,7 +11,6 @@ and treats NumPy's as integers.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -26,14 +25,13 @@ Key = tuple[Any, ...]
 """Integers, slices, None, Ellipsis and index arrays."""
 
 
-def normalize(key: Any, to_numpy: Callable[[Any], np.ndarray | None]) -> tuple[Key, bool]:
+def normalize(key: Any) -> tuple[Key, bool]:
     """The key for NumPy, and whether it is basic.
 
-    `to_numpy` converts an index of another type to a NumPy array, or returns None.
     Raises IndexError for more than one Ellipsis, ValueError for an invalid index.
     """
     parts = key if isinstance(key, tuple) else (key,)
-    normal = tuple(_part(part, to_numpy) for part in parts)
+    normal = tuple(map(_part, parts))
     ellipses = sum(part is Ellipsis for part in normal)
     if ellipses > 1:
         raise IndexError("Cannot use more than one ellipsis (`...`) for indexing")
@@ -41,17 +39,17 @@ def normalize(key: Any, to_numpy: Callable[[Any], np.ndarray | None]) -> tuple[K
     return (*normal, Ellipsis) if basic and not ellipses else normal, basic
 
 
-def _part(part: Any, to_numpy: Callable[[Any], np.ndarray | None]) -> Any:
+def _part(part: Any) -> Any:
     if isinstance(part, _BASIC):
         return part
     if isinstance(part, (int, np.integer, np.bool_)):
         if not -_INT64_END <= part < _INT64_END:
             raise IndexError(f"index {part} is out of bounds: it has more than 64 bits")
         return int(part)
-    array = part if isinstance(part, np.ndarray) else to_numpy(part)
-    if array is None and isinstance(part, (list, tuple, range)):
+    array = part.asnumpy() if hasattr(part, "asnumpy") else part
+    if isinstance(part, (list, tuple, range)):
         array = np.array(part, dtype=None if len(part) else np.int64)
-    if array is None or array.dtype.kind not in "biuf":
+    if not isinstance(array, np.ndarray) or array.dtype.kind not in "biuf":
         raise ValueError(f"NDArray does not support slicing with key {part} of type {type(part)}.")
     return array.astype(np.int64) if array.dtype.kind == "f" else array
 

@@ -1,17 +1,19 @@
-"""Arguments as NumPy values: element types, and sources of elements."""
+"""Arguments as NumPy values: element types, shapes, and sources of elements."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..base import FLAG_OF_DTYPE, ArgumentError, ArgumentTypeError
+from ..base import FLAG_OF_DTYPE, ArgumentError, ArgumentTypeError, CheckError
+from ..ops.shape import size_of
+from ..ops.tensor.manipulate import reshape_target
 
 if TYPE_CHECKING:
     from ..base import DTypeArg
 
-__all__ = ["as_dtype", "elements_of", "host_array", "indices_of"]
+__all__ = ["as_dtype", "elements_of", "host_array", "indices_of", "reshape_argument"]
 
 
 def as_dtype(dtype: DTypeArg) -> np.dtype:
@@ -104,3 +106,38 @@ def indices_of(source: object) -> np.ndarray:
     if indices.ndim != 1:
         raise ArgumentError(f"indices have shape {indices.shape}, expected one axis")
     return indices.astype(np.int64)
+
+
+def reshape_argument(old: tuple[int, ...], shape: tuple[Any, ...], kwargs: dict[str, Any]
+                     ) -> tuple[int, ...]:
+    """Return the new shape that the arguments of `NDArray.reshape` ask for.
+
+    Parameters
+    ----------
+    old : tuple of int
+        Shape of the array.
+    shape, kwargs
+        The arguments.
+
+    Raises
+    ------
+    ArgumentError
+        If the number of elements differs.
+    TypeError
+        For another keyword than `shape` and `reverse`.
+    """
+    reverse = bool(kwargs.pop("reverse", False))
+    lengths = kwargs.pop("shape", shape)
+    if kwargs:
+        raise TypeError(f"Got unknown keywords in reshape: {', '.join(kwargs)}. Accepted "
+                        "keyword arguments are 'shape' and 'reverse'.")
+    if lengths == ():
+        raise CheckError("reshape: give the new shape")
+    if len(shape) == 1 and not isinstance(shape[0], (int, np.integer)):
+        lengths = shape[0]
+    codes = (lengths,) if isinstance(lengths, (int, np.integer)) else tuple(lengths)
+    target = reshape_target(old, tuple(int(code) for code in codes), reverse)
+    if size_of(target) != size_of(old):
+        raise ArgumentError(f"reshape: an array of shape {old}, {size_of(old)} element(s), cannot "
+                            f"have shape {codes}")
+    return target

@@ -11,9 +11,9 @@ from ..graph import Entry
 from ..ops.device import CPU, device_of
 from ..ops.op import Op
 from . import eager, mutation, tape
-from .eager import execute
+from .eager import execute, named_op, scalar_op
 from .ndarray import NDArray
-from .operators import BINARY
+from .operators import BINARY, BinaryOperator
 from .recording import STATE
 
 __all__ = ["binary", "invoke"]
@@ -143,4 +143,15 @@ def binary(name: str, lhs: Any, rhs: Any) -> Any:
     raise TypeError(f"types {type(lhs)} and {type(rhs)} not supported")
 
 
-NDArray._invoke = staticmethod(invoke)
+def _binary(array: NDArray, operation: BinaryOperator, other: NDArray | float,
+            reflected: bool = False, out: NDArray | None = None) -> NDArray:
+    if isinstance(other, NDArray):
+        pair = (other, array) if reflected else (array, other)
+        return invoke(named_op(operation.arrays), pair, out)
+    if not isinstance(other, numeric_types):
+        raise TypeError(f"type {type(other)} not supported")
+    name = operation.reflected if reflected else operation.scalar
+    return invoke(scalar_op(name, float(other)), (array,), out)
+
+
+NDArray._binary = _binary

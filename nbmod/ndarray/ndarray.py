@@ -1,10 +1,8 @@
 """`NDArray`: a tensor on a device.
 
-Data structure: `_data`, an array of the device (`numpy.ndarray` on the CPU, see `ops.device`), and
-`_ctx`, its context.  Several NDArrays may share memory: `reshape`, `detach`, and basic indexing
-with a contiguous result give views.
-
-Invariant: `_data` is C-contiguous in its shape, and `_ctx` names a device that exists.
+`_data` is a C-contiguous array of the device (`numpy.ndarray` on the CPU, see `ops.device`), `_ctx`
+its context, of a device that exists.  Several NDArrays may share memory: `reshape`, `detach`, and
+basic indexing with a contiguous result give views.
 
 Execution is synchronous on the CPU and asynchronous on a GPU, where `asnumpy` and `wait_to_read`
 synchronize.  Any number of threads may read an array concurrently.
@@ -14,22 +12,20 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..base import ArgumentError, CheckError, MXNetError, numeric_types
+from ..base import MXNetError
 from ..context import Context, current_context, resolve
 from ..core.shape_semantics import is_np_shape
 from ..graph import Entry
 from ..ops.device import device_of
 from ..ops.shape import normalize_axis, size_of
-from ..ops.tensor.manipulate import reshape_target
 from . import array_indexing, mutation, tape
-from .eager import named_op, scalar_op
 from .fluent import fluent_methods
-from .host_array import as_dtype, host_array
-from .operators import BINARY, BinaryOperator, Operators
+from .host_array import as_dtype, host_array, reshape_argument
+from .operators import BINARY, Operators
 from .recording import STATE
 
 if TYPE_CHECKING:
@@ -51,15 +47,12 @@ if not TYPE_CHECKING:
 class NDArray(Operators, Methods):
     """An array of one element type on one device.
 
-    Arrays are made by functions such as `nd.array`, `nd.zeros` and `nd.arange`, and by operations
-    on other arrays.
+    Functions such as `nd.array` and `nd.zeros`, and operations on other arrays, return arrays.
 
     Parameters
     ----------
     handle : numpy.ndarray or array of a device
-        Memory of the array, which is not copied, and which nothing else may write: `from_numpy`
-        shares memory with others.  None for an array that gets its contents later, as in
-        unpickling.
+        Memory of the array, which is not copied and nothing else may write; None in unpickling.
     ctx : Context, optional
         Device of the array; None: the current context.
 
@@ -69,8 +62,6 @@ class NDArray(Operators, Methods):
     >>> x = mx.nd.array([[1, 2, 3], [4, 5, 6]])
     >>> x.shape, x.size, x.ndim, x.context
     ((2, 3), 6, 2, cpu(0))
-    >>> (x + 1).asnumpy().tolist()
-    [[2.0, 3.0, 4.0], [5.0, 6.0, 7.0]]
     >>> x[:, 1].asnumpy().tolist(), x.sum(axis=0).asnumpy().tolist()
     ([2.0, 5.0], [5.0, 7.0, 9.0])
     """
@@ -79,8 +70,8 @@ class NDArray(Operators, Methods):
 
     is_sparse = False
     """Whether `_data` is a sparse value: see `sparse_array`."""
-    _invoke: ClassVar[Callable[..., Any]]
-    """`invocation.invoke`, which that module sets: it makes arrays of this class."""
+    _binary: Callable[..., NDArray]
+    """An operation with another array or a number; `invocation` sets it, as it makes arrays."""
 
     def __init__(self, handle: Any, ctx: Context | None = None):
         self._data = handle
@@ -153,16 +144,16 @@ class NDArray(Operators, Methods):
     def __iter__(self) -> Iterator[NDArray]:
         return (self[i] for i in range(len(self)))
 
+    def __neg__(self) -> NDArray:
+        return self._binary(BINARY["multiply"], -1.0)
+
+    def __abs__(self) -> NDArray:
+        return self.abs()
+
     # -- to and from elsewhere --------------------------------------------------------------
 
     def asnumpy(self) -> np.ndarray:
-        """Return a copy of the elements as a NumPy array; waits for work on the array to be done.
-
-        Returns
-        -------
-        numpy.ndarray
-            Array of the same shape and type.
-        """
+        """Return a copy of the elements as a NumPy array, when work on the array is done."""
         return device_of(self._ctx).to_numpy(self._data)
 
     def __dlpack__(self, **kwargs: Any) -> Any:
@@ -179,60 +170,28 @@ class NDArray(Operators, Methods):
                              "it by as_in_context(mx.cpu())")
 
     def to_dlpack_for_read(self) -> Any:
-        """`nd.to_dlpack_for_read` of this array."""
+        """`nd.to_dlpack_for_read`, or `nd.to_dlpack_for_write`, of this array."""
         return self.__dlpack__()
 
-    def to_dlpack_for_write(self) -> Any:
-        """`nd.to_dlpack_for_write` of this array."""
-        return self.__dlpack__()
+    to_dlpack_for_write = to_dlpack_for_read
 
     def __array__(self, dtype: DTypeArg = None, copy: bool | None = None) -> np.ndarray:
         return self.asnumpy() if dtype is None else self.asnumpy().astype(dtype, copy=False)
 
     def asscalar(self) -> Any:
-        """Return the only element as a NumPy scalar.
-
-        Raises
-        ------
-        ValueError
-            If the array does not have exactly one element.
-
-        Examples
-        --------
-        >>> import nbmod as mx
-        >>> float(mx.nd.array([2.5]).asscalar())
-        2.5
-        """
+        """Return the only element as a NumPy scalar; ValueError for another number of elements."""
         if self.size != 1:
             raise ValueError("The current array is not a scalar")
         return self.asnumpy().reshape(-1)[0]
 
     def copyto(self, other: NDArray | Context) -> NDArray | bool:
-        """Copy the elements to another array, converting their type, or to a device.
+        """Copy the elements to another array, converting their type, or to a device; return it.
 
         Parameters
         ----------
         other : NDArray or Context
-            Destination: an array of the same shape, or a device, on which an array is made.
-
-        Returns
-        -------
-        NDArray or bool
-            The destination.  Copying an array to itself warns, does nothing and returns False.
-
-        Raises
-        ------
-        MXNetError
-            If the shapes differ.
-        TypeError
-            If `other` is neither an array nor a context.
-
-        Examples
-        --------
-        >>> import nbmod as mx
-        >>> y = mx.nd.zeros(2, dtype="int32")
-        >>> mx.nd.array([1, 2]).copyto(y).asnumpy().tolist()
-        [1, 2]
+            Destination: an array of the same shape, or a device, on which an array is made.  This
+            array itself: a warning and False.
         """
         target = other if isinstance(other, NDArray) else self._made_on(other)
         if target is self:
@@ -261,11 +220,10 @@ class NDArray(Operators, Methods):
         """Return a copy on the same device."""
         return self._as(self._data.dtype)
 
-    def __copy__(self) -> NDArray:
+    def __deepcopy__(self, memo: object = None) -> NDArray:
         return self.copy()
 
-    def __deepcopy__(self, memo: object) -> NDArray:
-        return self.copy()
+    __copy__ = __deepcopy__
 
     def as_in_context(self, context: Context) -> NDArray:
         """Return this array if it is on the given device, or else a copy on that device.
@@ -274,11 +232,6 @@ class NDArray(Operators, Methods):
         ----------
         context : Context
             Device.
-
-        Returns
-        -------
-        NDArray
-            This array or a copy.
         """
         return self if self._ctx == resolve(context) else self.copyto(context)  # type: ignore
 
@@ -291,22 +244,6 @@ class NDArray(Operators, Methods):
             Element type of the result.
         copy : bool, default True
             False: an array that has this type is returned itself.
-
-        Returns
-        -------
-        NDArray
-            Copy, or this array.
-
-        Raises
-        ------
-        TypeError
-            For an element type that is not supported.
-
-        Examples
-        --------
-        >>> import nbmod as mx
-        >>> mx.nd.array([1.7, -1.7]).astype("int32").asnumpy().tolist()
-        [1, -1]
         """
         target = as_dtype(dtype)
         return self if not copy and target == self._data.dtype else self._as(target)
@@ -323,23 +260,7 @@ class NDArray(Operators, Methods):
         Parameters
         ----------
         stype : {'default', 'csr', 'row_sparse'}
-            Storage type; 'default' is dense.
-
-        Returns
-        -------
-        NDArray
-            Copy; elements or rows that are zeros are not stored in a sparse one.
-
-        Raises
-        ------
-        MXNetError
-            If the array is not a matrix, as 'csr' needs; for another storage type.
-
-        Examples
-        --------
-        >>> import nbmod as mx
-        >>> mx.nd.array([[0, 0], [1, 2]]).tostype("row_sparse").indices.asnumpy().tolist()
-        [1]
+            Storage type; 'default' is dense, 'csr' is for matrices.
         """
         return self.copy() if stype == self.stype else _function("cast_storage")(self, stype=stype)
 
@@ -356,12 +277,10 @@ class NDArray(Operators, Methods):
         mutation.written(self._data)
 
     def wait_to_read(self) -> None:
-        """Wait until all work that writes this array is done."""
+        """Wait until all work on the device of this array is done."""
         device_of(self._ctx).synchronize()
 
-    def wait_to_write(self) -> None:
-        """Wait until all work that reads or writes this array is done."""
-        device_of(self._ctx).synchronize()
+    wait_to_write = wait_to_read
 
     def __reduce__(self) -> tuple[type[NDArray], tuple[None], dict[str, bytearray | None]]:
         return NDArray, (None,), self.__getstate__()
@@ -369,8 +288,7 @@ class NDArray(Operators, Methods):
     def __getstate__(self) -> dict[str, bytearray | None]:
         from ..core.serialization import record_bytes
 
-        handle = None if self._data is None else bytearray(record_bytes(self.asnumpy()))
-        return {"handle": handle}
+        return {"handle": None if self._data is None else bytearray(record_bytes(self.asnumpy()))}
 
     def __setstate__(self, state: Mapping[str, bytes | bytearray | memoryview | None]) -> None:
         from .saving import from_record
@@ -389,9 +307,7 @@ class NDArray(Operators, Methods):
     _fresh_grad = property(tape.fresh_gradient, tape.set_fresh_gradient)
 
     def attach_grad(self, grad_req: str = "write", stype: str | None = None) -> None:
-        """Make an array of zeros that receives the gradients of this array, `grad`.
-
-        The array becomes a leaf: `backward` ends at it.
+        """Make an array of zeros, `grad`, for the gradients of this array; `backward` ends here.
 
         Parameters
         ----------
@@ -399,18 +315,6 @@ class NDArray(Operators, Methods):
             How a gradient is stored: overwriting, added to what is there, or not at all.
         stype : {'default', 'row_sparse', 'csr'}, optional
             Storage type of the gradient; None: that of the array.
-
-        Examples
-        --------
-        >>> import nbmod as mx
-        >>> x = mx.nd.array([1, 2])
-        >>> x.attach_grad(grad_req="add")
-        >>> for _ in range(2):
-        ...     with mx.autograd.record():
-        ...         y = 3 * x
-        ...     y.backward()
-        >>> x.grad.asnumpy().tolist()
-        [6.0, 6.0]
         """
         from .array_creation import zeros
         from .gradients import mark_variables
@@ -424,18 +328,8 @@ class NDArray(Operators, Methods):
 
         Parameters
         ----------
-        out_grad : NDArray, optional
-            Gradient of this array, of the same shape; None: ones.
-        retain_graph : bool, default False
-            Keep what was recorded, for another `backward`; otherwise it is freed.
-        train_mode : bool, default True
-            Whether operations are differentiated in training mode.
-
-        Raises
-        ------
-        MXNetError
-            If the array was not recorded, its graph was freed, or no array that it depends on has a
-            gradient.
+        out_grad, retain_graph, train_mode
+            As `head_grads` and so on of `autograd.backward`.
         """
         from .gradients import backward
 
@@ -447,27 +341,8 @@ class NDArray(Operators, Methods):
             result._entry = record(entry, fact, result._ctx)
         return result
 
-    def _record_assignment(self, key: array_indexing.Key, value: NDArray | None) -> None:
-        """Record the assignment of an array to the elements at `key`, or raise MXNetError."""
-        tape.require_unrecorded("x[...] = value", [self])
-        if value is not None and tape.live_entry(value):
-            whole = all(part is ... or type(part) is slice and part == slice(None) for part in key)
-            if not whole or value.shape != self.shape:
-                raise MXNetError(
-                    f"x[...] = value: a recorded value of shape {value.shape} is written to a part "
-                    f"of an array of shape {self.shape} (Inplace operations (+=, -=, x[:]=, etc) "
-                    "are not supported when recording with autograd); only x[:] = value of the "
-                    "same shape is recorded, join parts with concat or stack")
-            value._record_result(self, tape.record_copy, self._data.dtype)
-
     def detach(self) -> NDArray:
-        """Return a view of the whole array through which no gradients flow.
-
-        Returns
-        -------
-        NDArray
-            Array that shares memory with this one.
-        """
+        """Return a view of the whole array through which no gradients flow."""
         return NDArray(self._data, self._ctx)
 
     # -- elements ---------------------------------------------------------------------------
@@ -475,14 +350,13 @@ class NDArray(Operators, Methods):
     def __getitem__(self, key: Any) -> NDArray:
         """Return the elements at an index.
 
-        Indices are integers, slices, None, Ellipsis, integer and boolean arrays, lists, and tuples
-        of these.  Integers and slices give a view if its elements are contiguous in memory; all
-        others give a copy.  `x[0, 1]` of a matrix has the shape (1,), or () where `mx.np_shape` is
+        Integers and slices give a view if its elements are contiguous in memory; arrays, lists and
+        masks give a copy.  `x[0, 1]` of a matrix has the shape (1,), or () where `mx.np_shape` is
         active.  `x[:]` and `x[()]` are `x` itself.
         """
         if isinstance(key, (slice, tuple)) and key in array_indexing.WHOLE and self.shape:
             return self
-        normal, basic = array_indexing.normalize(key, _index_array)
+        normal, basic = array_indexing.normalize(key)
         result = NDArray(device_of(self._ctx).index(self._data, normal), self._ctx)
         if STATE.recording and tape.live_entry(self):
             result._entry = tape.record_index(self, normal, basic, result.shape)
@@ -494,45 +368,34 @@ class NDArray(Operators, Methods):
         """Write `value`, broadcast and converted to this type, to the elements at an index."""
         if not self.ndim and isinstance(key, slice) and key == slice(None):
             key = Ellipsis  # a scalar has no axis to slice
-        normal, _ = array_indexing.normalize(key, _index_array)
+        normal, _ = array_indexing.normalize(key)
         if STATE.recording:
-            self._record_assignment(normal, value if isinstance(value, NDArray) else None)
-        if not isinstance(value, NDArray):
-            source = host_array(value, self._data.dtype)
-        elif (not value.is_sparse
-              and isinstance(value._data, np.ndarray) == isinstance(self._data, np.ndarray)):
+            tape.record_assignment(self, normal, value if isinstance(value, NDArray) else None)
+        if (isinstance(value, NDArray) and not value.is_sparse
+                and isinstance(value._data, np.ndarray) == isinstance(self._data, np.ndarray)):
             source = value._data
         else:
-            source = value.asnumpy()
+            source = host_array(value, self._data.dtype)
         device_of(self._ctx).assign(self._data, normal, source)
         mutation.written(self._data)
 
-    def slice_assign(self, rhs: NDArray, begin: Sequence[int], end: Sequence[int],
+    def slice_assign(self, rhs: NDArray | float, begin: Sequence[int], end: Sequence[int],
                      step: Sequence[int]) -> NDArray:
-        """Write an array to a slice of this array, in place.
+        """Write an array to a slice of this array, in place, and return this array.
 
         Parameters
         ----------
         rhs : NDArray
             Elements to write; broadcasts to the shape of the slice.
-        begin : sequence of int
-            Start of the slice on each axis.
-        end : sequence of int
-            End of the slice on each axis, excluded.
-        step : sequence of int
-            Step on each axis.
-
-        Returns
-        -------
-        NDArray
-            This array.
+        begin, end, step : sequence of int
+            Start, end (excluded) and step of the slice on each axis.
         """
         self[array_indexing.to_slices(begin, end, step)] = rhs
         return self
 
     def slice_assign_scalar(self, value: float, begin: Sequence[int], end: Sequence[int],
                             step: Sequence[int]) -> NDArray:
-        """Write a number to all elements of a slice of this array, in place.
+        """`slice_assign` with a number.
 
         Parameters
         ----------
@@ -540,14 +403,8 @@ class NDArray(Operators, Methods):
             Number to write.
         begin, end, step
             As for `slice_assign`.
-
-        Returns
-        -------
-        NDArray
-            This array.
         """
-        self[array_indexing.to_slices(begin, end, step)] = value
-        return self
+        return self.slice_assign(value, begin, end, step)
 
     # -- shape ------------------------------------------------------------------------------
 
@@ -557,46 +414,11 @@ class NDArray(Operators, Methods):
         Parameters
         ----------
         *shape : int, or one tuple of int
-            New shape.  0 keeps the length of an axis, -1 is inferred, -2 keeps all remaining axes,
-            -3 merges two axes, and -4 splits one into the next two lengths.
+            New shape, in which 0 and -1 to -4 mean what they do for `nd.reshape`.
         **kwargs
-            `shape`, in place of the positional arguments, and `reverse` (default False), which
-            matches axes from the right.
-
-        Returns
-        -------
-        NDArray
-            View with the same elements.
-
-        Raises
-        ------
-        ArgumentError
-            If the number of elements differs.
-        TypeError
-            For another keyword.
-
-        Examples
-        --------
-        >>> import nbmod as mx
-        >>> x = mx.nd.zeros((2, 3, 4))
-        >>> x.reshape(0, -1).shape, x.reshape((-3, 0)).shape, x.reshape(-4, 1, 2, -2).shape
-        ((2, 12), (6, 4), (1, 2, 3, 4))
+            `shape`, in place of the positional arguments, and `reverse`, as for `nd.reshape`.
         """
-        reverse = bool(kwargs.pop("reverse", False))
-        lengths = kwargs.pop("shape", shape)
-        if kwargs:
-            raise TypeError(f"Got unknown keywords in reshape: {', '.join(kwargs)}. Accepted "
-                            "keyword arguments are 'shape' and 'reverse'.")
-        if lengths == ():
-            raise CheckError("reshape: give the new shape")
-        if len(shape) == 1 and not isinstance(shape[0], (int, np.integer)):
-            lengths = shape[0]
-        codes = (lengths,) if isinstance(lengths, (int, np.integer)) else tuple(lengths)
-        target = reshape_target(self.shape, tuple(int(code) for code in codes), reverse)
-        if size_of(target) != self.size:
-            raise ArgumentError(f"reshape: an array of shape {self.shape}, {self.size} element(s), "
-                                f"cannot have shape {codes}")
-        return self._reshaped(target)
+        return self._reshaped(reshape_argument(self.shape, shape, kwargs))
 
     def _reshaped(self, shape: tuple[int, ...]) -> NDArray:
         view = NDArray(self._data.reshape(shape), self._ctx)
@@ -609,12 +431,6 @@ class NDArray(Operators, Methods):
         ----------
         inplace : bool, default False
             Return a view instead of a copy.
-
-        Examples
-        --------
-        >>> import nbmod as mx
-        >>> mx.nd.zeros((2, 3, 4)).flatten().shape
-        (2, 12)
         """
         view = self._reshaped((*self.shape[:1], size_of(self.shape[1:])))
         return view if inplace else view.copy()
@@ -626,14 +442,8 @@ class NDArray(Operators, Methods):
         ----------
         axis : int
             Position of the axis in the result.
-        inplace : bool, default False
-            Return a view instead of a copy.
-
-        Examples
-        --------
-        >>> import nbmod as mx
-        >>> mx.nd.zeros((2, 3)).expand_dims(1).shape
-        (2, 1, 3)
+        inplace
+            As for `flatten`.
         """
         at = normalize_axis(axis, self.ndim + 1)
         view = self._reshaped((*self.shape[:at], 1, *self.shape[at:]))
@@ -646,14 +456,8 @@ class NDArray(Operators, Methods):
         ----------
         axis : int or tuple of int, optional
             Axes to remove; None: all of length 1.
-        inplace : bool, default False
-            Return a view instead of a copy.
-
-        Examples
-        --------
-        >>> import nbmod as mx
-        >>> mx.nd.zeros((1, 3, 1)).squeeze(axis=0).shape
-        (3, 1)
+        inplace
+            As for `flatten`.
         """
         result = _function("squeeze")(self, axis=axis)
         return self._reshaped(result.shape) if inplace else result
@@ -665,12 +469,6 @@ class NDArray(Operators, Methods):
         ----------
         shape : int or tuple of int
             Shape of the result; 0 keeps the length of an axis.  New axes are added in front.
-
-        Examples
-        --------
-        >>> import nbmod as mx
-        >>> mx.nd.array([1, 2]).broadcast_to((2, 2)).asnumpy().tolist()
-        [[1.0, 2.0], [1.0, 2.0]]
         """
         target = (shape,) if isinstance(shape, int) else tuple(shape)
         lead = len(target) - self.ndim
@@ -686,28 +484,6 @@ class NDArray(Operators, Methods):
             Array that has the shape of the result.
         """
         return self.broadcast_to(other.shape)
-
-    # -- operators --------------------------------------------------------------------------
-
-    def _binary(self, operation: BinaryOperator, other: NDArray | float, reflected: bool = False,
-                out: NDArray | None = None) -> NDArray:
-        if isinstance(other, NDArray):
-            pair = (other, self) if reflected else (self, other)
-            return self._invoke(named_op(operation.arrays), pair, out)
-        if not isinstance(other, numeric_types):
-            raise TypeError(f"type {type(other)} not supported")
-        name = operation.reflected if reflected else operation.scalar
-        return self._invoke(scalar_op(name, float(other)), (self,), out)
-
-    def __neg__(self) -> NDArray:
-        return self._binary(BINARY["multiply"], -1.0)
-
-    def __abs__(self) -> NDArray:
-        return self.abs()
-
-
-def _index_array(part: object) -> np.ndarray | None:
-    return part.asnumpy() if isinstance(part, NDArray) else None
 
 
 def __getattr__(name: str) -> Any:

@@ -180,6 +180,20 @@ def record_copy(entry: Entry, dtype: Any, ctx: Context) -> Entry:
     return record(OPS[name].from_attrs(params), entry, ctx)
 
 
+def record_assignment(array: Any, key: Key, value: Any) -> None:
+    """Record the assignment of an array to the elements at `key`, or raise MXNetError."""
+    require_unrecorded("x[...] = value", [array])
+    if value is not None and (entry := live_entry(value)):
+        whole = all(part is ... or type(part) is slice and part == slice(None) for part in key)
+        if not whole or value.shape != array.shape:
+            raise MXNetError(
+                f"x[...] = value: a recorded value of shape {value.shape} is written to a part "
+                f"of an array of shape {array.shape} (Inplace operations (+=, -=, x[:]=, etc) "
+                "are not supported when recording with autograd); only x[:] = value of the "
+                "same shape is recorded, join parts with concat or stack")
+        array._entry = record_copy(entry, array._data.dtype, array._ctx)
+
+
 def record_reshape(entry: Entry, shape: Shape, ctx: Context) -> Entry:
     """Record a reshape of an array."""
     if entry.node.specs[entry.index].shape == shape:  # type: ignore[attr-defined]
