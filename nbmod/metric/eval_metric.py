@@ -54,7 +54,7 @@ def as_numpy(array: object) -> numpy.ndarray:  # type: ignore[explicit-any]  # o
 
 def check_label_shapes(labels: Inputs, preds: Inputs, wrap: bool = False, shape: bool = False
                        ) -> tuple[Inputs, Inputs]:
-    """Check that there are as many labels as predictions.
+    """Check that there are as many labels as predictions; ArgumentError if not.
 
     Parameters
     ----------
@@ -69,11 +69,6 @@ def check_label_shapes(labels: Inputs, preds: Inputs, wrap: bool = False, shape:
     -------
     tuple
         (labels, preds).
-
-    Raises
-    ------
-    ArgumentError
-        If they do not agree.
 
     Examples
     --------
@@ -166,13 +161,7 @@ class EvalMetric:
         return f"EvalMetric: {dict(self.get_name_value())}"
 
     def get_config(self) -> Config:
-        """The configuration of the metric.
-
-        Returns
-        -------
-        dict
-            The class name as `metric`, and the keyword arguments of the constructor.
-        """
+        """The class name as `metric`, and the keyword arguments of the constructor."""
         return {**self._kwargs, "metric": type(self).__name__, "name": self.name,
                 "output_names": self.output_names, "label_names": self.label_names}
 
@@ -185,11 +174,6 @@ class EvalMetric:
             Labels by name.
         pred : dict of str to NDArray
             Outputs by name.
-
-        Raises
-        ------
-        MXNetError
-            If a name that was asked for is missing.
         """
         self.update(_chosen(label, self.label_names, "label"),
                     _chosen(pred, self.output_names, "output"))
@@ -228,45 +212,21 @@ class EvalMetric:
             self.reset()  # a metric of the old kind may keep its sums in a list
 
     def get(self) -> tuple[str | list[str], MetricValue]:
-        """The value since the last `reset_local`.
-
-        Returns
-        -------
-        tuple
-            (name, value); both are lists for metrics that have several values.
-        """
+        """(name, value) since the last `reset_local`; lists for metrics with several values."""
         return self.name, quotient(self.sum_metric, self.num_inst)
 
     def get_global(self) -> tuple[str | list[str], MetricValue]:
-        """The value since the last `reset`.
-
-        Returns
-        -------
-        tuple
-            (name, value); both are lists for metrics that have several values.
-        """
+        """(name, value) since the last `reset`; lists for metrics with several values."""
         if not self._has_global_stats:
             return self.get()
         return self.name, quotient(self.global_sum_metric, self.global_num_inst)
 
     def get_name_value(self) -> list[tuple[str, MetricValue]]:
-        """The values since the last `reset_local`.
-
-        Returns
-        -------
-        list of tuple
-            [(name, value), ...].
-        """
+        """[(name, value), ...] since the last `reset_local`."""
         return _zipped(*self.get())
 
     def get_global_name_value(self) -> list[tuple[str, MetricValue]]:
-        """The values since the last `reset`.
-
-        Returns
-        -------
-        list of tuple
-            [(name, value), ...].
-        """
+        """[(name, value), ...] since the last `reset`."""
         return _zipped(*self.get_global())
 
 
@@ -305,11 +265,6 @@ def create(metric: MetricLike, *args: Forwarded, **kwargs: Forwarded) -> EvalMet
         `CompositeEvalMetric` is made; or a metric, which is returned as it is.
     *args, **kwargs
         Arguments of the metric's class; for a list, those of each.
-
-    Returns
-    -------
-    EvalMetric
-        The metric.
 
     Examples
     --------
@@ -366,17 +321,7 @@ class CompositeEvalMetric(EvalMetric):
         Parameters
         ----------
         index : int
-            Its position.
-
-        Returns
-        -------
-        EvalMetric
-            The metric.
-
-        Raises
-        ------
-        MXNetError
-            If the index is out of range.
+            Its position; MXNetError if there is none.
         """
         try:
             return self.metrics[index]
@@ -474,13 +419,7 @@ class CustomMetric(EvalMetric):
             self._add(total, count)
 
     def get_config(self) -> Config:
-        """Not available: the metric holds a function.
-
-        Raises
-        ------
-        NotImplementedError
-            Always.
-        """
+        """Raise a NotImplementedError: the metric holds a function."""
         raise NotImplementedError("CustomMetric cannot be serialized: it holds a function")
 
 
@@ -490,17 +429,12 @@ class CustomMetric(EvalMetric):
 
 
 def as_number(value: object) -> float | None:
-    """Return a metric's value as a float.
+    """Return a metric's value as a float; None unless it is a number or an array of one element.
 
     Parameters
     ----------
     value : object
-        A number, or an array of one element.
-
-    Returns
-    -------
-    float or None
-        The number; None if `value` is anything else.
+        The value.
 
     Examples
     --------
@@ -521,12 +455,7 @@ def as_text(value: object, spec: str = "f") -> str:
     value : object
         A number, or anything else.
     spec : str, default 'f'
-        Format of numbers.
-
-    Returns
-    -------
-    str
-        The formatted number; for other values their own text, with single spaces.
+        Format of numbers; other values have their own text, with single spaces.
 
     Examples
     --------
@@ -539,34 +468,24 @@ def as_text(value: object, spec: str = "f") -> str:
 
 
 def numbers(pairs: Iterable[tuple[str, object]]) -> dict[str, float]:
-    """Return the metrics whose values are numbers.
+    """Return the values that are numbers by name, as ``accuracy`` and ``accuracy_1`` where shared.
 
     Parameters
     ----------
     pairs : iterable of (str, object)
         Names and values, as from ``metric.get_name_value()``.
-
-    Returns
-    -------
-    dict of str to float
-        Numbers by name; metrics of one name are numbered, as in ``accuracy`` and ``accuracy_1``.
     """
     named = distinct([*pairs])
     return {name: number for name, value in named if (number := as_number(value)) is not None}
 
 
 def distinct(pairs: Collection[tuple[str, object]]) -> Iterable[tuple[str, object]]:
-    """Return metrics with a name of its own each.
+    """Return names and values of metrics, with a name of its own each: see `base.numbered`.
 
     Parameters
     ----------
     pairs : collection of (str, object)
-        Names and values, as from ``metric.get_name_value()``.
-
-    Returns
-    -------
-    iterable of (str, object)
-        Names and values; see `base.numbered`.
+        As for `numbers`.
     """
     names, values = [name for name, _ in pairs], [value for _, value in pairs]
     return pairs if len({*names}) == len(names) else zip(numbered(names), values, strict=True)
