@@ -8,6 +8,7 @@
 `pack_img` and `unpack_img` need the extra `[image]`.
 
     frames.py          the layout of records in a file, and their recovery after damage
+    record_reader.py   reads records of a file, in sequence and by offset
     files.py           `MXRecordIO` and `MXIndexedRecordIO`, which threads and processes can share
     record_headers.py  `IRHeader`, `pack` and `unpack`: the contents of an image's record
     lists.py           `.lst` files: images with their labels

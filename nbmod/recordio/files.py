@@ -1,20 +1,12 @@
-"""Record files: `MXRecordIO` and `MXIndexedRecordIO`.
-
-Reads are positional (`pread`), so threads and forked processes can share a reader, and a pickled
-one opens its file again.  Small records read in sequence come from a window of the file in memory,
-because a system call for each would cost more than copying them twice.  The file is not mapped into
-memory: truncation of a mapped file, or a disk error, would kill the process.
-"""
+"""Record files: `MXRecordIO` and `MXIndexedRecordIO`.  A pickled one opens its file again."""
 
 from __future__ import annotations
 
 import logging
 import os
 import stat
-import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from io import TextIOWrapper
-from operator import length_hint
 from typing import Any, BinaryIO, TextIO
 
 from ..base import (
@@ -26,162 +18,21 @@ from ..base import (
     UnwritableFile,
 )
 from ..core.atomic import named_errors, require_other_files
-from ..core.fork import fresh
 from ..core.interrupts import from_handler
 from ..core.locks import lock_for_process
-from .frames import HEAD, MAGIC, MAGIC_WORD, Record, RecordChain, frames
+from .frames import frames
+from .record_reader import WINDOW, RecordReader
 
 __all__ = ["MXIndexedRecordIO", "MXRecordIO"]
 
-_WINDOW, _SMALL = 1 << 19, 1 << 16
 _MAX_OFFSET = 1 << 62
 """Larger than the offset of any file, and small enough for the arithmetic of the system."""
-_NONE: Iterator[slice] = iter(())
-
-
-class _Source:
-    """A file for positional reads by any number of threads and forked processes."""
-
-    def __init__(self, path: str):
-        try:
-            self._fd = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
-            self.fetch(0, 1)  # a folder opens, but does not read
-        except OSError as error:
-            if from_handler(error):
-                raise
-            raise MXNetError(f"{path}: cannot be read as a record file: {error.strerror}"
-                             ) from error
-
-    _cursor = threading.Lock()
-
-    if hasattr(os, "pread"):
-        def fetch(self, offset: int, count: int) -> bytes:
-            """Read `count` bytes from `offset`; fewer only at the end of the file."""
-            return os.pread(self._fd, count, offset)
-    else:  # Windows
-        def fetch(self, offset: int, count: int) -> bytes:
-            with self._cursor:
-                os.lseek(self._fd, offset, os.SEEK_SET)
-                return os.read(self._fd, count)
-
-    def size(self) -> int:
-        return os.fstat(self._fd).st_size
-
-    def close(self) -> None:
-        os.close(self._fd)
-
-
-class _RecordReader:
-    """Records of one file, in sequence and by offset.
-
-    `next` returns the remaining records of a window of the file without a lock: `window` is an
-    iterator whose step is atomic in the interpreter.  `_state` has the offsets of the window's
-    records and of the one after them, an iterator whose length hint is the number of remaining
-    records, and the head after the window, if it is known.
-    """
-
-    _state: tuple[Sequence[int], Iterator[slice], bytes]
-    window: Iterator[bytes]
-
-    def __init__(self, path: str, strict: bool):
-        self.source = _Source(path)
-        self.chain = RecordChain(path, self.source.fetch, self.source.size)
-        self._strict = strict
-        self._turn = fresh(threading.Lock())
-        self._guess = 1 << 12
-        self.go(0)
-
-    @property
-    def position(self) -> int:
-        """Offset of the record that `next` reads."""
-        before, left, _ = self._state
-        return before[-1 - length_hint(left)]
-
-    def go(self, position: int) -> None:
-        """Set `position`."""
-        with self._turn:
-            self._state, self.window = ((position,), _NONE, b""), iter(())
-
-    def next(self) -> bytes | None:
-        """Read the record at `position` and advance; None at the end."""
-        data = next(self.window, None)
-        if data is None:
-            with self._turn:
-                data = next(self.window, None)  # another thread may have opened one meanwhile
-                return self._from_file() if data is None else data
-        return data
-
-    def at(self, offset: int) -> bytes | None:
-        """Read the record at `offset`, and set `position` to the next one.
-
-        The first read has the length of the previous record, if that was small.  No other record
-        takes the place of a damaged one, which is an error.
-        """
-        head = self.source.fetch(offset, self._guess)
-        record = self._read_sound(offset, head) if self._strict else self.chain.plausible(offset)
-        if record is None:
-            return None
-        size = record[1] - offset
-        self._guess = size + (size >> 2) + 8 if size <= _SMALL else 8
-        self.go(record[1])
-        return record[0]
-
-    def _from_file(self) -> bytes | None:
-        """Read the record after the window.
-
-        A small record starts a new window; after a large one the next head is kept.
-        """
-        before, _, head = self._state
-        at = before[-1]
-        head = head or self.source.fetch(at, 8)
-        if len(head) == 8 and HEAD.unpack(head)[1] <= _SMALL:
-            window = self.source.fetch(at, _WINDOW)
-            before, cuts = _split(window, at)
-            if not self._strict and window.count(MAGIC_WORD, 0, before[-1] - at) > len(cuts):
-                before, cuts = [at], []  # perhaps records that a wrong length skips
-            left = iter(cuts)
-            self._state, self.window = (before, left, b""), map(window.__getitem__, left)
-            data = next(self.window, None)
-            if data is not None:
-                return data
-        record = self._read(at, head)
-        if record is None:
-            return None
-        self._state = (record[1],), _NONE, record[2] if len(record) > 2 else b""
-        return record[0]
-
-    def _read(self, offset: int, head: bytes) -> tuple[bytes, int, bytes] | Record | None:
-        """Read the record at `offset`, where `head` was read."""
-        return self._read_sound(offset, head) if self._strict else self.chain.intact(offset)
-
-    def _read_sound(self, offset: int, head: bytes) -> tuple[bytes, int, bytes] | Record | None:
-        return self.chain.read_simple(offset, head) or self.chain.read(offset)
-
-
-def _split(window: bytes, start: int) -> tuple[list[int], list[slice]]:
-    """Split a window into records: (their offsets and that of the next one, their slices).
-
-    The window starts at offset `start` of the file, at a record.  Only records of one part that are
-    followed by another one are found.
-    """
-    before, cuts, at, last, head = [start], [], 8, len(window), HEAD.unpack_from
-    magic, length = head(window) if last >= 8 else (0, 0)
-    while magic == MAGIC:
-        after = at + 8 + (length + 3 & ~3)
-        if after > last:
-            break
-        magic, following = head(window, after - 8)
-        if magic == MAGIC:
-            cuts.append(slice(at, at + length))
-            before.append(start + after - 8)
-        at, length = after, following
-    return before, cuts
 
 
 def _open_to_write(path: str) -> BinaryIO:
     """The file, with its old content until `_empty`; no other process may be writing it."""
     with named_errors(path):
-        file = open(path, "wb", buffering=_WINDOW, opener=lambda name, flags: os.open(
+        file = open(path, "wb", buffering=WINDOW, opener=lambda name, flags: os.open(
             name, flags & ~os.O_TRUNC, 0o666))
         if not lock_for_process(file):
             file.close()
@@ -236,7 +87,7 @@ class MXRecordIO:
 
     def __init__(self, uri: str | os.PathLike[str], flag: str, *, strict: bool = True):
         self.uri, self.flag, self.strict = os.fspath(uri), flag, strict
-        self.handle: _RecordReader | BinaryIO | None = None
+        self.handle: RecordReader | BinaryIO | None = None
         self.pid: int | None = None
         self.is_open = False
         self.writable = False
@@ -253,7 +104,7 @@ class MXRecordIO:
             _empty(path, self.handle)
             self._written = 0
         else:
-            self.handle = _RecordReader(path, self.strict)
+            self.handle = RecordReader(path, self.strict)
         self.pid, self.is_open = os.getpid(), True
 
     def close(self) -> None:
@@ -261,7 +112,7 @@ class MXRecordIO:
         if not self.is_open:
             return
         self.is_open, handle, self.handle = False, self.handle, None
-        if isinstance(handle, _RecordReader):
+        if isinstance(handle, RecordReader):
             handle.source.close()
         elif handle is not None and self.pid == os.getpid():
             with named_errors(self.uri):
@@ -286,7 +137,7 @@ class MXRecordIO:
             If the file is damaged and `strict` is set.
         """
         handle = self.handle
-        data = next(handle.window, None) if type(handle) is _RecordReader else None
+        data = next(handle.window, None) if type(handle) is RecordReader else None
         return self._reader().next() if data is None else data
 
     def read_at(self, offset: int) -> bytes:
@@ -376,14 +227,14 @@ class MXRecordIO:
         """Number of damaged stretches that reading has skipped; each cost at least one record."""
         return self._reader().chain.lost
 
-    def _reader(self) -> _RecordReader:
-        if not isinstance(self.handle, _RecordReader):
+    def _reader(self) -> RecordReader:
+        if not isinstance(self.handle, RecordReader):
             raise CheckError(f"{self.uri}: cannot be read, it was "
                              + ("opened with flag 'w'" if self.is_open else "closed"))
         return self.handle
 
     def _writer(self) -> BinaryIO:
-        if self.handle is None or isinstance(self.handle, _RecordReader):
+        if self.handle is None or isinstance(self.handle, RecordReader):
             raise CheckError(f"{self.uri}: cannot be written, it was "
                              + ("opened with flag 'r'" if self.is_open else "closed"))
         if self.pid != os.getpid():

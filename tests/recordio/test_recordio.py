@@ -277,7 +277,8 @@ print(*(name for name in sys.modules if name not in absent))
         "nbmod.base", "nbmod.context", "nbmod.core", "nbmod.core.atomic", "nbmod.core.config",
         "nbmod.core.fork", "nbmod.core.import_paths", "nbmod.core.interrupts",
         "nbmod.core.locks", "nbmod.core.short_tracebacks", "nbmod.recordio",
-        "nbmod.recordio.files", "nbmod.recordio.frames", "nbmod.recordio.record_headers"}
+        "nbmod.recordio.files", "nbmod.recordio.frames", "nbmod.recordio.record_headers",
+        "nbmod.recordio.record_reader"}
 
 
 # -------------------------------------------------------------------------------------- damage
