@@ -57,6 +57,7 @@ MODULES = (
     "nbmod.gluon.symbol_block",
     "nbmod.gluon.utils",
     "nbmod.history",
+    "nbmod.image.augmenter_lists",
     "nbmod.image.augmenters",
     "nbmod.image.det_augmenters",
     "nbmod.image.det_iterator",

@@ -4,7 +4,8 @@ An image is an NDArray of shape (height, width, channels).  Random numbers are d
 order, so that a script's seed gives the same crops; augmenters return new arrays.
 
     image_functions.py  `imread`, `imdecode`, `imresize`, and functions that crop and rotate
-    augmenters.py       objects that change an image when called, and `CreateAugmenter`
+    augmenters.py       objects that change an image when called
+    augmenter_lists.py  `CreateAugmenter`: lists of them
     iterator.py         `ImageIter`, over a record file, a list or image files
     det_augmenters.py   augmenters that change an image together with the boxes in it
     det_iterator.py     `ImageDetIter`, over images with boxes
@@ -18,15 +19,17 @@ Begin with `image_functions.py`.  Imports `base`, `context`, `core.log`, `io`, `
 import sys
 from typing import TYPE_CHECKING
 
-from . import augmenters, detection, image_functions, iterator
+from . import augmenter_lists, augmenters, detection, image_functions, iterator
 from . import detection as det
+from .augmenter_lists import *  # noqa: F403
 from .augmenters import *  # noqa: F403
 from .detection import *  # noqa: F403
 from .image_functions import *  # noqa: F403
 from .iterator import *  # noqa: F403
 
 __all__ = ["det", "detection"]
-__all__ += augmenters.__all__ + detection.__all__ + image_functions.__all__ + iterator.__all__
+__all__ += augmenter_lists.__all__ + augmenters.__all__ + detection.__all__
+__all__ += image_functions.__all__ + iterator.__all__
 __dir__ = __all__.copy
 
 if TYPE_CHECKING:

@@ -18,14 +18,8 @@ import numpy as np
 from ..base import ArgumentError, checks_numbers
 from ..ndarray import NDArray
 from . import image_functions
-from .augmenters import (
-    Augmenter,
-    Described,
-    ForceResizeAug,
-    ResizeAug,
-    color_augmenters,
-    width_and_height,
-)
+from .augmenter_lists import color_augmenters, width_and_height
+from .augmenters import Augmenter, Described, ForceResizeAug, ResizeAug
 
 __all__ = ["CreateDetAugmenter", "CreateMultiRandCropAugmenter", "DetAugmenter", "DetBorrowAug",
            "DetHorizontalFlipAug", "DetRandomCropAug", "DetRandomPadAug", "DetRandomSelectAug"]

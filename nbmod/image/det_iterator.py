@@ -16,7 +16,7 @@ from ..base import ArgumentError, MXNetError
 from ..core.log import get_logger
 from ..ndarray import NDArray, array
 from . import drawing
-from .augmenters import IMAGENET_MEAN, IMAGENET_STD
+from .augmenter_lists import IMAGENET_MEAN, IMAGENET_STD
 from .det_augmenters import CreateDetAugmenter
 from .iterator import ImageIter
 

@@ -28,7 +28,7 @@ from ..ndarray.buffer_pool import BufferPool
 from ..recordio import MXIndexedRecordIO, MXRecordIO, unpack
 from ..recordio.lists import read_list
 from . import image_functions
-from .augmenters import CreateAugmenter
+from .augmenter_lists import CreateAugmenter
 
 __all__ = ["ImageIter"]
 
