@@ -76,7 +76,7 @@ def save_checkpoint(prefix: str, epoch: int, symbol: Symbol | None,
 
 def load_params(prefix: str, epoch: int | None, verify: bool = False
                 ) -> tuple[dict[str, NDArray], dict[str, NDArray]]:
-    """Load the parameters of a checkpoint.
+    """Load the parameters and the auxiliary states of a checkpoint.
 
     Parameters
     ----------
@@ -87,11 +87,6 @@ def load_params(prefix: str, epoch: int | None, verify: bool = False
         Number of the checkpoint; None for the newest.
     verify : bool, default False
         Verify all files of the checkpoint first (see `verify_checkpoint`).
-
-    Returns
-    -------
-    arg_params, aux_params : dict of str to NDArray
-        Parameters and auxiliary states by name.
 
     Raises
     ------
@@ -120,17 +115,12 @@ def load_params(prefix: str, epoch: int | None, verify: bool = False
 
 
 def epochs_of(prefix: str) -> list[int]:
-    """Find the epochs of which there are parameters.
+    """Return the numbers of the epochs of which there are parameters, ascending.
 
     Parameters
     ----------
     prefix : str
         Beginning of the file names, as given to `save_checkpoint`.
-
-    Returns
-    -------
-    list of int
-        Their numbers, ascending.
     """
     folder, base = os.path.split(prefix)
     finish_sets(folder)
@@ -150,17 +140,12 @@ def _epochs(prefix: str) -> str:
 
 def join_params(arg_params: Mapping[str, NDArray], aux_params: Mapping[str, NDArray]
                 ) -> dict[str, NDArray]:
-    """Join parameters and auxiliary states, on the CPU, under the names used in files.
+    """Join parameters and auxiliary states, on the CPU, as ``arg:<name>`` and ``aux:<name>``.
 
     Parameters
     ----------
     arg_params, aux_params : dict of str to NDArray
         Parameters and auxiliary states by name.
-
-    Returns
-    -------
-    dict of str to NDArray
-        Arrays named ``arg:<name>`` and ``aux:<name>``.
     """
     return {f"{kind}:{name}": value.as_in_context(cpu())
             for kind, params in (("arg", arg_params), ("aux", aux_params))
@@ -174,18 +159,13 @@ def strip_kind(name: str) -> str:
     ----------
     name : str
         Name in the file.
-
-    Returns
-    -------
-    str
-        Name of the parameter or state.
     """
     return name[4:] if name.startswith(("arg:", "aux:")) else name
 
 
 def split_params(arrays: Mapping[str, NDArray], where: str
                  ) -> tuple[dict[str, NDArray], dict[str, NDArray]]:
-    """Split what `join_params` joined.
+    """Split what `join_params` joined into parameters and auxiliary states by name.
 
     Parameters
     ----------
@@ -193,11 +173,6 @@ def split_params(arrays: Mapping[str, NDArray], where: str
         Arrays named ``arg:<name>`` and ``aux:<name>``; MXNetError for other names.
     where : str
         Name of the file, for the error message.
-
-    Returns
-    -------
-    arg_params, aux_params : dict of str to NDArray
-        Parameters and auxiliary states by name.
     """
     params: dict[str, dict[str, NDArray]] = {"arg": {}, "aux": {}}
     for key, value in arrays.items():
@@ -312,7 +287,7 @@ def _archived_params(archive: ModelArchive, name: str | None
 
 
 def read_archived(archive: ModelArchive, name: str) -> dict[str, NDArray]:
-    """Read the parameters in a member of an archive.
+    """Read the parameters in a member of an archive, by their names in the file.
 
     Parameters
     ----------
@@ -320,11 +295,6 @@ def read_archived(archive: ModelArchive, name: str) -> dict[str, NDArray]:
         The archive.
     name : str
         Name of the member.
-
-    Returns
-    -------
-    dict of str to NDArray
-        Arrays by the names in the file.
 
     Raises
     ------
@@ -341,17 +311,12 @@ def read_archived(archive: ModelArchive, name: str) -> dict[str, NDArray]:
 
 
 def arrays_in(archive: ModelArchive, name: str) -> list[NDArray] | dict[str, NDArray]:
-    """Read a member of an archive, as `mx.nd.load` reads a file.
+    """Read a member of an archive, as `mx.nd.load` reads a file: a dict if arrays have names.
 
     Parameters
     ----------
     archive, name
         As for `read_archived`.
-
-    Returns
-    -------
-    list of NDArray, or dict of str to NDArray
-        A dict if the arrays have names.
 
     Raises
     ------

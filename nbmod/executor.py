@@ -432,11 +432,6 @@ class Executor:
         **shapes : tuple of int
             New shapes by name of the argument.
 
-        Returns
-        -------
-        Executor
-            The new executor.
-
         Raises
         ------
         MXNetError
@@ -461,11 +456,6 @@ class Executor:
 
         MXNet's subgraph back ends (`optimize_for`) rewrite the symbol before it is bound; nbmod's
         passes rewrite its graph afterwards, which `debug_str` shows.
-
-        Returns
-        -------
-        Symbol
-            The symbol.
         """
         return self._binding.symbol
 

@@ -283,11 +283,6 @@ def bind_for_inference(network: Network, shapes: Mapping[str, Shape], types: Map
     types : dict of str to dtype
         Known element types of arguments.
 
-    Returns
-    -------
-    Executor
-        For inference.
-
     Raises
     ------
     MXNetError

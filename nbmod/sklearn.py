@@ -73,7 +73,7 @@ class _ModuleEstimator(BaseEstimator):
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
-        """Train a new network.
+        """Train a new network, and return the estimator.
 
         Parameters
         ----------
@@ -83,11 +83,6 @@ class _ModuleEstimator(BaseEstimator):
             Targets; only regressors have several outputs.
         sample_weight : array_like of shape (samples,), optional
             What the loss of each sample is multiplied by; 1 by default.
-
-        Returns
-        -------
-        object
-            This estimator.
 
         Raises
         ------
@@ -243,32 +238,22 @@ class ModuleClassifier(ClassifierMixin, _ModuleEstimator):
     """
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Estimate the probability of each class.
+        """Estimate the probability of each class, in the order of `classes_`.
 
         Parameters
         ----------
         X : array_like of shape (samples, features) or (samples, ...)
             Data.
-
-        Returns
-        -------
-        numpy.ndarray of shape (samples, classes)
-            Probabilities in the order of `classes_`.
         """
         return self._predicted(X)
 
     def predict(self, X: Any) -> np.ndarray:
-        """Predict the class of each sample.
+        """Predict the class of each sample, an element of `classes_`.
 
         Parameters
         ----------
         X : array_like of shape (samples, features) or (samples, ...)
             Data.
-
-        Returns
-        -------
-        numpy.ndarray of shape (samples,)
-            Elements of `classes_`.
         """
         best = self._predicted(X).argmax(axis=1)
         labels: np.ndarray = self.classes_[best]

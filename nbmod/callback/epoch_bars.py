@@ -104,11 +104,6 @@ class Progress:
         ----------
         callbacks : callable, list or None
             The callbacks.
-
-        Returns
-        -------
-        list of callable
-            All of them.
         """
         return [*([] if callbacks is None else _as_list(callbacks)), self._validating]
 
@@ -268,11 +263,6 @@ def epoch_text(past: Mapping[str, Any], epochs: int | None = None) -> str:
         The results, as in ``module.history``.
     epochs : int, optional
         How many epochs there are.
-
-    Returns
-    -------
-    str
-        The line.
 
     Examples
     --------

@@ -76,11 +76,6 @@ def plot(history: Sequence[Mapping[str, Any]], path: Any = None, title: str = ""
     title : str, default ''
         Title of the figure.
 
-    Returns
-    -------
-    matplotlib.figure.Figure
-        The figure.
-
     Raises
     ------
     MXNetError

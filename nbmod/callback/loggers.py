@@ -29,11 +29,6 @@ def learning_rate(module: ModuleInterface) -> float | None:
     ----------
     module : ModuleInterface
         The module.
-
-    Returns
-    -------
-    float or None
-        The rate.
     """
     return next((optimizer.learning_rate for optimizer in module._optimizers()), None)
 

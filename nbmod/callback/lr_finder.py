@@ -70,11 +70,6 @@ class LRCurve:
         path : str or path, optional
             File that the figure is written to; its suffix determines the format.
 
-        Returns
-        -------
-        matplotlib.figure.Figure
-            The figure.
-
         Raises
         ------
         MXNetError

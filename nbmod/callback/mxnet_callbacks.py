@@ -83,7 +83,7 @@ def do_checkpoint(prefix: str, period: int = 1, integrity: bool = False) -> Call
 def module_checkpoint(mod: ModuleInterface, prefix: str, period: int = 1,
                       save_optimizer_states: bool = False, integrity: bool = False
                       ) -> Callable[..., None]:
-    """Make an epoch callback that calls ``mod.save_checkpoint``.
+    """Make an `epoch_end_callback` of `fit` that calls ``mod.save_checkpoint``.
 
     Parameters
     ----------
@@ -98,11 +98,6 @@ def module_checkpoint(mod: ModuleInterface, prefix: str, period: int = 1,
         training can be resumed with `Module.load(..., load_optimizer_states=True)`.
     integrity : bool, default False
         Write checksums to ``prefix-0007.sha256``, too, for `Module.load(..., verify=True)`.
-
-    Returns
-    -------
-    callable
-        For `epoch_end_callback` of `fit`.
     """
     if not hasattr(mod, "save_checkpoint"):
         raise wrong_type("module_checkpoint: mod", mod, "a Module")
@@ -285,17 +280,12 @@ class ProgressBar:
 
 
 def metric_text(param: BatchEndParam) -> str:
-    """Present values of the metrics of a batch callback, each after a space.
+    """Values of the metrics of a batch callback, each after a space; empty without a metric.
 
     Parameters
     ----------
     param : BatchEndParam
         What the callback is given.
-
-    Returns
-    -------
-    str
-        The text; empty without a metric.
     """
     if param.eval_metric is None:
         return ""

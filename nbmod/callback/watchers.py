@@ -30,17 +30,12 @@ _SMALLER = re.compile("loss|error|mse|mae|rmse|perplexity|entropy|likelihood")
 
 
 def larger_is_better(metric: str) -> bool | None:
-    """Whether larger values of a metric are better, as its name tells.
+    """Whether larger values of a metric are better, as its name tells; None if it does not.
 
     Parameters
     ----------
     metric : str
         Name of the metric.
-
-    Returns
-    -------
-    bool or None
-        None if the name says nothing.
     """
     larger, smaller = bool(_LARGER.search(metric)), bool(_SMALLER.search(metric))
     return None if larger == smaller else larger
@@ -72,11 +67,6 @@ def copied_params(module: ModuleInterface) -> tuple[dict[str, NDArray], dict[str
     ----------
     module : ModuleInterface
         The module.
-
-    Returns
-    -------
-    arg_params, aux_params : dict of str to NDArray
-        Parameters and auxiliary states by name, for `set_params`.
     """
     arguments, states = module.get_params()
     return ({name: array.copy() for name, array in arguments.items()},

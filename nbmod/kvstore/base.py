@@ -75,11 +75,6 @@ class KVStoreBase:
         klass : type
             Subclass of KVStoreBase whose constructor needs no arguments.
 
-        Returns
-        -------
-        type
-            The class.
-
         Examples
         --------
         >>> import nbmod as mx
@@ -107,11 +102,6 @@ class KVStoreBase:
         ----------
         capability : str
             'optimizer': whether `set_optimizer` may be called.
-
-        Returns
-        -------
-        bool
-            Whether it has.
         """
         raise MXNetError("kvstore: the class does not define is_capable")
 
@@ -223,13 +213,7 @@ class KVStoreBase:
         raise self._abstract("row_sparse_pull")
 
     def state_dict(self) -> dict[str, object] | None:
-        """Get the state apart from values and optimizer states, for an exact resume.
-
-        Returns
-        -------
-        dict or None
-            Plain data; None if there is no such state.
-        """
+        """Get the state beside values and optimizer states, for an exact resume; None without."""
         return None
 
     def load_state_dict(self, state: dict[str, object]) -> None:
@@ -303,11 +287,6 @@ def create(name: str = "local") -> KVStoreBase:
         NCCL (needs the package nccl4py); 'dist_sync', 'dist_device_sync' and 'dist_async' combine
         the processes that `nbmod launch` has started (docs/distributed.md); or the name
         of a registered class. Case is ignored.
-
-    Returns
-    -------
-    KVStoreBase
-        The store.
 
     Raises
     ------

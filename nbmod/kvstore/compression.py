@@ -46,11 +46,6 @@ class TwoBit:
         params : dict
             ``{"type": "2bit", "threshold": 0.5}``; other keys are ignored.
 
-        Returns
-        -------
-        TwoBit
-            The compression.
-
         Raises
         ------
         MXNetError

@@ -46,11 +46,6 @@ def np(numpy_feval: Feval, name: str | None = None,
     allow_extra_outputs : bool, default False
         Whether there may be more predictions than labels, of which the last are ignored.
 
-    Returns
-    -------
-    CustomMetric
-        The metric.
-
     Examples
     --------
     >>> import nbmod as mx

@@ -124,17 +124,12 @@ class BoundExecutors:
     # -- binding ----------------------------------------------------------------------------
 
     def decide_slices(self, data_shapes: Descs) -> list[int]:
-        """Determine the batch axis of every input; sets `batch_size` and `slices`, too.
+        """Return the batch axis of every input, -1 for none; sets `batch_size` and `slices`, too.
 
         Parameters
         ----------
         data_shapes : list of DataDesc
             Descriptions of inputs.
-
-        Returns
-        -------
-        list of int
-            Batch axis of each input, -1 for none.
         """
         axes = [batch_axis(desc) for desc in data_shapes]
         for desc, axis in zip(data_shapes, axes, strict=True):

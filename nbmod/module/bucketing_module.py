@@ -141,17 +141,12 @@ class BucketingModule(SavedBuckets):
         self._create_module(default_bucket_key)  # mistakes in names should show here, not at bind
 
     def with_sym_gen(self, sym_gen: SymbolFunction) -> BucketingModule:
-        """Return a module with the same contexts and settings for other networks.
+        """Return an unbound module with the same contexts and settings for other networks.
 
         Parameters
         ----------
         sym_gen : callable
             As in the constructor.
-
-        Returns
-        -------
-        BucketingModule
-            A module that is not bound.
         """
         return BucketingModule(sym_gen, self._default_bucket_key, self.logger, self._context,
                                self._work_load_list, self._fixed_param_names, self._state_names,

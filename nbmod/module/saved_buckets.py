@@ -122,7 +122,7 @@ class SavedBuckets(BaseModule):
     def load(prefix: str, epoch: int, sym_gen: SymbolFunction | None = None,
              default_bucket_key: Hashable = None, load_optimizer_states: bool = False,
              verify: bool = False, **kwargs: Forwarded) -> SavedBuckets:
-        """Create a module from a checkpoint.
+        """Create a module, not bound yet, from a checkpoint.
 
         Parameters
         ----------
@@ -141,11 +141,6 @@ class SavedBuckets(BaseModule):
             As for `Module.load`.
         **kwargs
             Further arguments of the constructor.
-
-        Returns
-        -------
-        BucketingModule
-            The module, not bound yet.
         """
         raise AbstractError("buckets are loaded by their class, such as BucketingModule.load")
 
@@ -154,7 +149,7 @@ class SavedBuckets(BaseModule):
                   sym_gen: SymbolFunction | None = None, default_bucket_key: Hashable = None,
                   arg_params: Params = None, aux_params: Params = None, **kwargs: Forwarded
                   ) -> SavedBuckets:
-        """Create a module from networks and parameters in memory; all arguments are required.
+        """Create an unbound module from networks and parameters; all arguments are required.
 
         Parameters
         ----------
@@ -168,11 +163,6 @@ class SavedBuckets(BaseModule):
             Values by name.
         **kwargs
             Further arguments of the constructor.
-
-        Returns
-        -------
-        BucketingModule
-            The module, not bound yet.
         """
         raise AbstractError("buckets are loaded by their class, such as "
                             "BucketingModule.load_dict")

@@ -48,7 +48,7 @@ class SavedModule(BaseModule):
     @staticmethod
     def load(prefix: str, epoch: int | None, load_optimizer_states: bool = False,
              verify: bool = False, **kwargs: Forwarded) -> SavedModule:
-        """Create a module from a checkpoint.
+        """Create a module, not bound yet, from a checkpoint.
 
         The module has parameters, which `init_params` keeps; it has to be bound.
 
@@ -68,11 +68,6 @@ class SavedModule(BaseModule):
             so that every damaged bit is an error.
         **kwargs
             Further arguments of `Module`, such as `context` and `label_names`.
-
-        Returns
-        -------
-        Module
-            The module, not bound yet.
 
         Raises
         ------

@@ -77,7 +77,7 @@ class SequentialModule(BaseModule):
         self._label_shapes: Shapes = None
 
     def add(self, module: BaseModule, **kwargs: bool) -> SequentialModule:
-        """Append a module. The chain must be bound (again) afterwards.
+        """Append a module and return the chain, which must be bound (again) afterwards.
 
         Parameters
         ----------
@@ -87,11 +87,6 @@ class SequentialModule(BaseModule):
             ``take_labels=True`` gives it the labels of the batch, for losses and metrics.
             ``auto_wiring=True`` connects the outputs of the previous module to its inputs in their
             order; without it they must have the same names.
-
-        Returns
-        -------
-        SequentialModule
-            The chain itself.
 
         Raises
         ------
