@@ -34,34 +34,24 @@ __dir__ = __all__.copy
 
 
 def set_recording(is_recording: bool) -> bool:
-    """Switch recording on or off for the current thread.
+    """Switch recording on or off for the current thread; returns the setting before.
 
     Parameters
     ----------
     is_recording : bool
         Whether to record operations from now on.
-
-    Returns
-    -------
-    bool
-        The setting before.
     """
     before, STATE.recording = STATE.recording, bool(is_recording)
     return before
 
 
 def set_training(train_mode: bool) -> bool:
-    """Switch training mode on or off for the current thread.
+    """Switch training mode on or off for the current thread; returns the setting before.
 
     Parameters
     ----------
     train_mode : bool
         Whether operations run in training mode from now on; otherwise in inference mode.
-
-    Returns
-    -------
-    bool
-        The setting before.
     """
     before, STATE.training = STATE.training, bool(train_mode)
     return before
@@ -142,17 +132,12 @@ def predict_mode() -> RecordingScope:
 
 
 def get_symbol(x: NDArray) -> Symbol:
-    """Return the recorded computation of an array as a symbol.
+    """Return the recorded computation of an array; variables are called var0, var1, ...
 
     Parameters
     ----------
     x : NDArray
         Recorded result.
-
-    Returns
-    -------
-    Symbol
-        Graph whose variables are called var0, var1, ...
 
     Raises
     ------

@@ -265,11 +265,6 @@ def register_error(  # type: ignore[explicit-any]  # returns the class or a deco
     cls : type, optional
         The class, if a name is given; without it a decorator is returned.
 
-    Returns
-    -------
-    type or callable
-        The class, or a decorator.
-
     Raises
     ------
     ArgumentTypeError

@@ -195,17 +195,12 @@ def num_gpus() -> int:
 
 
 def gpu_memory_info(device_id: int = 0) -> tuple[int, int]:
-    """Return the memory of a CUDA device.
+    """Return the free and the total memory of a CUDA device, in bytes.
 
     Parameters
     ----------
     device_id : int, default 0
         Number of the device.
-
-    Returns
-    -------
-    tuple of int
-        Free and total memory, in bytes.
     """
     return gpu_memory(device_id)
 

@@ -59,13 +59,7 @@ def seed(seed_state: int, ctx: Context | str = "all") -> None:
 
 
 def get_state() -> tuple[int, int]:
-    """Return the position of the random sequence.
-
-    Returns
-    -------
-    tuple of int
-        State that `set_state` accepts.
-    """
+    """Return the position of the random sequence, which `set_state` accepts."""
     return rng.get_state()
 
 

@@ -124,7 +124,7 @@ def array(source_array: object, ctx: Context | None = None, dtype: DTypeArg = No
 
 
 def from_numpy(ndarray: Array, zero_copy: bool = True) -> NDArray:
-    """Make an array on the CPU from a NumPy array, of the same element type.
+    """Make an array on `cpu(0)` from a NumPy array, of the same element type.
 
     Parameters
     ----------
@@ -133,11 +133,6 @@ def from_numpy(ndarray: Array, zero_copy: bool = True) -> NDArray:
         memory; arrays of one source share one memory.
     zero_copy : bool, default True
         Whether to share memory instead of copying.
-
-    Returns
-    -------
-    NDArray
-        Array on `cpu(0)`.
 
     Raises
     ------

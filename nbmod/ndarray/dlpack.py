@@ -34,17 +34,12 @@ class _Capsule:
 
 
 def to_dlpack_for_read(data: NDArray) -> object:
-    """Return a DLPack capsule of an array's memory, for reading.
+    """Return a DLPack capsule of an array's memory, for reading; it can be used once.
 
     Parameters
     ----------
     data : NDArray
         Array on the CPU.
-
-    Returns
-    -------
-    PyCapsule
-        Capsule; it can be used once.
 
     Raises
     ------
@@ -81,17 +76,12 @@ def to_dlpack_for_write(data: NDArray) -> object:
 
 
 def from_dlpack(dlpack: object) -> NDArray:
-    """Make an array that shares memory with another library's tensor.
+    """Make an array on `cpu(0)` that shares memory with another library's tensor.
 
     Parameters
     ----------
     dlpack : PyCapsule or object with ``__dlpack__``
         Capsule, or tensor on the CPU.  It must be C-contiguous, else it is copied.
-
-    Returns
-    -------
-    NDArray
-        Array on `cpu(0)`.
 
     Raises
     ------

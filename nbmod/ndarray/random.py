@@ -74,11 +74,6 @@ def _draw(name: str, parameters: Mapping[str, object], /,
     **kwargs
         Nothing else is accepted; an unknown name raises MXNetError.
 
-    Returns
-    -------
-    NDArray
-        The draws, or `out`.
-
     Raises
     ------
     MXNetError
@@ -215,7 +210,7 @@ def multinomial(data: NDArray, shape: Size = None, get_prob: bool = False,
 
 
 def shuffle(data: NDArray, out: NDArray | None = None, **kwargs: Forwarded) -> NDArray:
-    """Return a copy with the rows in random order.
+    """Return a copy, or `out`, with the rows in random order.
 
     Parameters
     ----------
@@ -225,11 +220,6 @@ def shuffle(data: NDArray, out: NDArray | None = None, **kwargs: Forwarded) -> N
         Array to write the result to.
     **kwargs
         Nothing is accepted; an unknown name raises MXNetError.
-
-    Returns
-    -------
-    NDArray
-        Shuffled copy, or `out`.
 
     Examples
     --------

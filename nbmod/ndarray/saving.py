@@ -96,17 +96,12 @@ def load(fname: str) -> list[NDArray] | dict[str, NDArray]:
 
 
 def load_frombuffer(buf: bytes | bytearray | memoryview) -> list[NDArray] | dict[str, NDArray]:
-    """Read the arrays in the contents of a `.params` file.
+    """Return the arrays in the contents of a `.params` file, as `load` does.
 
     Parameters
     ----------
     buf : bytes
         Contents of the file.
-
-    Returns
-    -------
-    list of NDArray, or dict of str to NDArray
-        As `load` returns.
 
     Raises
     ------

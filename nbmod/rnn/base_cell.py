@@ -51,11 +51,6 @@ class RNNParams:
             Its name without the prefix.
         **kwargs
             Arguments of `mx.sym.Variable`, used when the variable is first asked for.
-
-        Returns
-        -------
-        Symbol
-            The variable.
         """
         name = self._prefix + name
         if name not in self._params:
@@ -155,11 +150,6 @@ class BaseRNNCell:
             `mx.sym.Variable` makes the states inputs of the network.
         **kwargs
             Further arguments of `func`.
-
-        Returns
-        -------
-        list of Symbol
-            The states.
 
         Raises
         ------

@@ -75,7 +75,7 @@ def load_rnn_checkpoint(cells: Cells, prefix: str, epoch: int
 
 
 def do_rnn_checkpoint(cells: Cells, prefix: str, period: int = 1) -> Callable[..., None]:
-    """A callback for the end of epochs that saves checkpoints.
+    """An `epoch_end_callback` of `fit` that saves checkpoints.
 
     Parameters
     ----------
@@ -85,11 +85,6 @@ def do_rnn_checkpoint(cells: Cells, prefix: str, period: int = 1) -> Callable[..
         What the names of the files begin with.
     period : int, default 1
         Number of epochs from one checkpoint to the next.
-
-    Returns
-    -------
-    callable
-        For `epoch_end_callback` of `fit`.
     """
     return _at_epochs(period, partial(save_rnn_checkpoint, cells, prefix))
 
@@ -113,11 +108,6 @@ def rnn_unroll(cell: BaseRNNCell, length: int, inputs: Sequences = None,
         What the names of the variables begin with.
     layout : str, default 'NTC'
         The axes of a single symbol.
-
-    Returns
-    -------
-    tuple
-        (outputs, states), as from `unroll`.
     """
     warnings.warn("rnn_unroll is deprecated. Please call cell.unroll directly.", stacklevel=2)
     if inputs is None:

@@ -166,11 +166,6 @@ def foreach(body: Callable[[Nested, Nested], Nested], data: Nested, init_states:
     name : str, default 'foreach'
         Prefix of the subgraph's name.
 
-    Returns
-    -------
-    outputs, states : Symbol or nested list of Symbol
-        As for `nd.contrib.foreach`.
-
     Raises
     ------
     ArgumentError
@@ -251,11 +246,6 @@ def while_loop(cond: LoopFunction, func: LoopFunction, loop_vars: Nested,
         As for `nd.contrib.while_loop`, with symbols instead of arrays; `func` is traced once.
     name : str, default 'while_loop'
         Prefix of the subgraphs' names.
-
-    Returns
-    -------
-    outputs, loop_vars : Symbol or nested list of Symbol
-        As for `nd.contrib.while_loop`.
 
     Raises
     ------

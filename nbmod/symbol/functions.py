@@ -119,7 +119,7 @@ def _dtype_flag(name: str, dtype: DTypeLike) -> int:
 
 
 def Group(symbols: Sequence[Symbol], create_fn: Callable[[list[Entry]], Symbol] = Symbol) -> Symbol:
-    """Combine the outputs of several symbols in one symbol.
+    """Combine the outputs of several symbols, in order, in one symbol.
 
     Parameters
     ----------
@@ -127,11 +127,6 @@ def Group(symbols: Sequence[Symbol], create_fn: Callable[[list[Entry]], Symbol] 
         The symbols.
     create_fn : callable, default Symbol
         Called with the list of outputs, makes the symbol.
-
-    Returns
-    -------
-    Symbol
-        The outputs of all, in order.
 
     Raises
     ------
@@ -185,11 +180,6 @@ def load_json(json_str: str) -> Symbol:
     ----------
     json_str : str
         Text.
-
-    Returns
-    -------
-    Symbol
-        Symbol that the text describes.
 
     Raises
     ------
@@ -386,7 +376,7 @@ def eye(N: int, M: int = 0, k: int = 0, dtype: DTypeLike | None = None, **kwargs
 
 def histogram(a: Symbol, bins: int | Symbol = 10, range: tuple[float, float] | None = None,
               **kwargs: object) -> Symbol:
-    """Count elements in bins.
+    """Count elements in bins; outputs are counts and edges.
 
     Parameters
     ----------
@@ -396,11 +386,6 @@ def histogram(a: Symbol, bins: int | Symbol = 10, range: tuple[float, float] | N
         (lowest, highest) edge; required for a number of bins.
     **kwargs
         `name` (str) of the node, and its attributes.
-
-    Returns
-    -------
-    Symbol
-        Two outputs, counts and edges.
 
     Raises
     ------
@@ -419,17 +404,12 @@ def histogram(a: Symbol, bins: int | Symbol = 10, range: tuple[float, float] | N
 
 def split_v2(ary: Symbol, indices_or_sections: int | tuple[int, ...], axis: int = 0,
              squeeze_axis: bool = False) -> Symbol:
-    """Split an array into equal parts, or at given indices.
+    """Split an array into equal parts, or at given indices, with an output for every part.
 
     Parameters
     ----------
     ary, indices_or_sections, axis, squeeze_axis
         As for `nd.split_v2`, with a symbol instead of an array and a tuple for a sequence.
-
-    Returns
-    -------
-    Symbol
-        An output for every part.
 
     Raises
     ------

@@ -39,11 +39,6 @@ def binary(left: Symbol, right: object, tensor: tuple[str, str], scalar: tuple[s
     scalar : (str, str)
         Op and name hint for a symbol and a number.
 
-    Returns
-    -------
-    list of Entry
-        Output of the new node.
-
     Raises
     ------
     TypeError

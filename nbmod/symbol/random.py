@@ -65,11 +65,6 @@ def _draw(distribution: str, parameters: Mapping[str, Operand], /,
     **kwargs
         `name` (str) of the node, and its attributes.
 
-    Returns
-    -------
-    Symbol
-        The draws.
-
     Raises
     ------
     MXNetError
