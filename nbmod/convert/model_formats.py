@@ -145,7 +145,7 @@ class FileContent(NamedTuple):
 
 def read_model(paths: str | Sequence[str], epoch: int | None = None, shapes: Shapes | None = None
                ) -> StoredModel:
-    """Read a model of any format.
+    """Read a model of any format: the network, if there is one, and the parameters.
 
     Parameters
     ----------
@@ -157,11 +157,6 @@ def read_model(paths: str | Sequence[str], epoch: int | None = None, shapes: Sha
         Which one, for a prefix or an archive; by default the newest.
     shapes : dict of str to tuple, optional
         Shapes of the inputs of an ONNX file, where that leaves them open.
-
-    Returns
-    -------
-    StoredModel
-        The network, if there is one, and the parameters.
 
     Raises
     ------
@@ -193,17 +188,12 @@ def read_model(paths: str | Sequence[str], epoch: int | None = None, shapes: Sha
 
 
 def only_archive(paths: Sequence[str]) -> ModelArchive | None:
-    """Open the archive that a model is in.
+    """Open the archive that a model is in; None if no file is an archive.
 
     Parameters
     ----------
     paths : list of str
         Names of files.
-
-    Returns
-    -------
-    ModelArchive or None
-        None if no file is an archive.
 
     Raises
     ------
@@ -217,7 +207,7 @@ def only_archive(paths: Sequence[str]) -> ModelArchive | None:
 
 
 def read_archive(archive: ModelArchive, epoch: int | None = None) -> StoredModel:
-    """Read the model of an archive.
+    """Read the model of an archive: the network, if there is one, and the parameters.
 
     Parameters
     ----------
@@ -225,11 +215,6 @@ def read_archive(archive: ModelArchive, epoch: int | None = None) -> StoredModel
         The archive.
     epoch : int, optional
         Which parameters; the newest by default.
-
-    Returns
-    -------
-    StoredModel
-        The network, if there is one, and the parameters.
 
     Raises
     ------
@@ -252,11 +237,6 @@ def find_parts(paths: Sequence[str], epoch: int | None = None) -> list[str]:
         Names of files, or a prefix.
     epoch : int, optional
         Which one, for a prefix; by default the newest.
-
-    Returns
-    -------
-    list of str
-        Names of files.
 
     Raises
     ------
@@ -317,11 +297,6 @@ def read_content(path: str, shapes: Shapes | None = None) -> FileContent:
         Name of the file.
     shapes : dict of str to tuple, optional
         Shapes of the inputs of an ONNX file, where that leaves them open.
-
-    Returns
-    -------
-    FileContent
-        What is in it.
 
     Raises
     ------
@@ -395,7 +370,7 @@ _READERS: dict[str, Callable[[str], FileContent]] = {
 
 def write_model(model: StoredModel, path: str, epoch: int = 0, onnx: OnnxOptions | None = None
                 ) -> list[str]:
-    """Write a model in the format that the suffix of a file names.
+    """Write a model in the format of a file's suffix; returns the names of the files.
 
     Parameters
     ----------
@@ -407,11 +382,6 @@ def write_model(model: StoredModel, path: str, epoch: int = 0, onnx: OnnxOptions
         Number of the checkpoint, for a prefix.
     onnx : OnnxOptions, optional
         How to write an ONNX file; its shapes are needed for that.
-
-    Returns
-    -------
-    list of str
-        Names of the files.
 
     Raises
     ------
@@ -472,7 +442,7 @@ def _are_of_a_block(model: StoredModel) -> bool:
 
 
 def target_files(path: str, epoch: int) -> list[str]:
-    """Files that `write_model` may write.
+    """Names of the files that `write_model` may write.
 
     Parameters
     ----------
@@ -480,11 +450,6 @@ def target_files(path: str, epoch: int) -> list[str]:
         Name of the file, or a prefix.
     epoch : int
         Number of the checkpoint, for a prefix.
-
-    Returns
-    -------
-    list of str
-        Names of files.
     """
     suffix = suffix_of(path)
     if suffix == ".onnx":

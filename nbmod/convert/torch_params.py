@@ -40,7 +40,7 @@ class UnmatchedLayers(MXNetError, ValueError):
 def from_torch(state_dict: StateDict | Module, symbol: Symbol, mapping: Mapped | None = None,
                shapes: Mapping[str, tuple[int, ...]] | None = None, verify: bool = True
                ) -> tuple[Params, Params]:
-    """Make the parameters of a symbol of a state dict of PyTorch.
+    """Make a symbol's parameters and auxiliary states, by name, of a state dict of PyTorch.
 
     Parameters
     ----------
@@ -58,11 +58,6 @@ def from_torch(state_dict: StateDict | Module, symbol: Symbol, mapping: Mapped |
     verify : bool, default True
         Whether to compare the outputs of a `torch.nn.Module` and of the symbol for random inputs of
         `shapes`. Where the symbol ends in a softmax, it is what that reads.
-
-    Returns
-    -------
-    arg_params, aux_params : dict of str to NDArray
-        Parameters and auxiliary states by name.
 
     Raises
     ------

@@ -137,17 +137,12 @@ def _cache_dir() -> pathlib.Path:
 
 
 def is_terminal(stream: TextIO | None) -> bool:
-    """Whether a stream is a terminal in which a line can be overwritten.
+    """Whether a stream is a terminal in which a line can be overwritten, and not closed.
 
     Parameters
     ----------
     stream : text stream or None
         The stream.
-
-    Returns
-    -------
-    bool
-        False also for a stream that is closed.
     """
     try:
         return stream is not None and stream.isatty() and os.environ.get("TERM") != "dumb"

@@ -32,17 +32,12 @@ def is_np_shape() -> bool:
 
 
 def set_np_shape(active: int) -> bool:
-    """Choose whether shapes have NumPy's meaning in this thread.
+    """Choose whether shapes have NumPy's meaning in this thread; returns the choice before.
 
     Parameters
     ----------
     active : bool
         Whether () is a scalar, and -1 and None are unknown; otherwise () and 0 are unknown.
-
-    Returns
-    -------
-    bool
-        The choice before.
 
     Raises
     ------

@@ -55,7 +55,7 @@ class NetworkDrawing:
     def render(self, filename: str | os.PathLike[str] | None = None,
                directory: str | os.PathLike[str] | None = None, view: bool = False,
                cleanup: bool = False, format: str | None = None) -> str:
-        """Write the drawing to a file.
+        """Write the drawing to a file, and return its name.
 
         Parameters
         ----------
@@ -70,11 +70,6 @@ class NetworkDrawing:
             Without effect: nothing but the picture is written.
         format : str, optional
             svg, dot, or a format of matplotlib such as pdf and png; the drawing's own by default.
-
-        Returns
-        -------
-        str
-            Name of the file.
 
         Raises
         ------

@@ -208,11 +208,6 @@ def network_dot(symbol: Symbol, title: str = "plot",
     symbol, title, shape, dtype, node_attrs, hide_weights
         As for `plot_network`.
 
-    Returns
-    -------
-    str
-        The graph in the DOT language.
-
     Examples
     --------
     >>> import nbmod as mx

@@ -30,7 +30,7 @@ _BY_SIZE, _ANY = 9, 10
 
 def imread(filename: str, flag: int = 1, to_rgb: bool = True, out: NDArray | None = None
            ) -> NDArray:
-    """Read an image from a file; needs the extra `[image]`.
+    """Read an image from a file, as uint8 (height, width, channels); needs the extra `[image]`.
 
     Parameters
     ----------
@@ -43,11 +43,6 @@ def imread(filename: str, flag: int = 1, to_rgb: bool = True, out: NDArray | Non
     out : NDArray, optional
         Array to write the result to.
 
-    Returns
-    -------
-    NDArray
-        uint8 array of shape (height, width, channels).
-
     Raises
     ------
     MXNetError
@@ -57,7 +52,7 @@ def imread(filename: str, flag: int = 1, to_rgb: bool = True, out: NDArray | Non
 
 
 def imdecode(buf: Any, flag: int = 1, to_rgb: bool = True, out: NDArray | None = None) -> NDArray:
-    """Decode an image from the contents of a file; needs the extra `[image]`.
+    """Decode a file's contents as uint8 (height, width, channels); needs the extra `[image]`.
 
     Parameters
     ----------
@@ -65,11 +60,6 @@ def imdecode(buf: Any, flag: int = 1, to_rgb: bool = True, out: NDArray | None =
         Contents of the file; arrays are uint8.
     flag, to_rgb, out
         As for `imread`.
-
-    Returns
-    -------
-    NDArray
-        uint8 array of shape (height, width, channels).
 
     Raises
     ------
@@ -90,7 +80,7 @@ def imdecode(buf: Any, flag: int = 1, to_rgb: bool = True, out: NDArray | None =
 
 
 def imresize(src: NDArray, w: int, h: int, interp: int = 1, out: NDArray | None = None) -> NDArray:
-    """Resize an image.
+    """Resize an image to (h, w, channels).
 
     Parameters
     ----------
@@ -104,11 +94,6 @@ def imresize(src: NDArray, w: int, h: int, interp: int = 1, out: NDArray | None 
         Interpolation: 0 nearest, 1 linear, 2 cubic, 3 area, 4 Lanczos, 9 by the sizes, 10 random.
     out : NDArray, optional
         Array to write the result to.
-
-    Returns
-    -------
-    NDArray
-        Image of shape (h, w, channels).
 
     Examples
     --------
@@ -198,11 +183,6 @@ def scale_down(src_size: Size, size: Size) -> Size:
         (width, height) of the image.
     size : tuple of int
         (width, height) wanted.
-
-    Returns
-    -------
-    tuple of int
-        `size`, or a smaller one.
 
     Examples
     --------
@@ -476,11 +456,6 @@ def random_rotate(src: NDArray, angle_limits: tuple[float, float], zoom_in: bool
         As for `imrotate`.
     angle_limits : tuple of float
         Smallest and largest angle in degrees.
-
-    Returns
-    -------
-    NDArray
-        Array of the same shape.
     """
     if src.ndim == 3:
         return imrotate(src, np.random.uniform(*angle_limits), zoom_in, zoom_out)

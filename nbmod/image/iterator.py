@@ -217,17 +217,12 @@ class ImageIter(DataIter):
     # -- processing -------------------------------------------------------------------------
 
     def imdecode(self, s: bytes) -> NDArray:
-        """Decode an image.
+        """Decode an image as uint8 of shape (height, width, 3).
 
         Parameters
         ----------
         s : bytes
             Encoded image.
-
-        Returns
-        -------
-        NDArray
-            uint8 array of shape (height, width, 3).
         """
         return image_functions.imdecode(s)
 

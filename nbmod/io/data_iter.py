@@ -97,7 +97,7 @@ class DataDesc(namedtuple("DataDesc", ["name", "shape"])):
 
     @staticmethod
     def get_list(shapes: Any, types: Any) -> list[DataDesc]:
-        """Make descriptions from pairs.
+        """Make descriptions from pairs, in the order of `shapes`.
 
         Parameters
         ----------
@@ -105,11 +105,6 @@ class DataDesc(namedtuple("DataDesc", ["name", "shape"])):
             Names and shapes.
         types : list of (str, numpy type), or None
             Names and element types; None: all are float32.
-
-        Returns
-        -------
-        list of DataDesc
-            In the order of `shapes`.
 
         Raises
         ------
@@ -414,13 +409,7 @@ class DataIter:
         return self.next()
 
     def iter_next(self) -> bool:
-        """Move to the next batch.
-
-        Returns
-        -------
-        bool
-            False at the end of the epoch.
-        """
+        """Move to the next batch; returns False at the end of the epoch."""
         raise NotImplementedError(f"{type(self).__name__} defines neither next nor iter_next")
 
     def getdata(self) -> Any:

@@ -81,7 +81,7 @@ class _Options:
 
 
 def read_idx(path: str | os.PathLike[str], dimensions: int) -> np.ndarray:
-    """Read an idx-ubyte file, which may be compressed with gzip.
+    """Return the contents of an idx-ubyte file, uint8, which may be compressed with gzip.
 
     Parameters
     ----------
@@ -89,11 +89,6 @@ def read_idx(path: str | os.PathLike[str], dimensions: int) -> np.ndarray:
         File to read.
     dimensions : int
         Number of dimensions that the file must have.
-
-    Returns
-    -------
-    numpy.ndarray
-        Contents, uint8.
 
     Raises
     ------

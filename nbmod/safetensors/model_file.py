@@ -91,7 +91,7 @@ def load(path: Path) -> Params:
 
 
 def as_ndarrays(path: Path, arrays: Mapping[str, Array]) -> Params:
-    """Wrap NumPy arrays, as they are in a file, as NDArrays.
+    """Wrap NumPy arrays of a file as NDArrays on the CPU; scalars have shape (1,).
 
     Parameters
     ----------
@@ -99,11 +99,6 @@ def as_ndarrays(path: Path, arrays: Mapping[str, Array]) -> Params:
         Name of the file, for error messages.
     arrays : dict of str to numpy.ndarray
         Arrays by name.
-
-    Returns
-    -------
-    dict of str to NDArray
-        The same, on the CPU; scalars have shape (1,).
 
     Raises
     ------
@@ -194,7 +189,7 @@ def load_model(path: Path) -> tuple[Symbol, Params, Params]:
 
 
 def parse_symbol(path: Path, metadata: Mapping[str, str]) -> Symbol | None:
-    """Read the network in metadata.
+    """Read the network in metadata, if there is one.
 
     Parameters
     ----------
@@ -202,11 +197,6 @@ def parse_symbol(path: Path, metadata: Mapping[str, str]) -> Symbol | None:
         Name of the file, for error messages.
     metadata : dict of str to str
         Its metadata.
-
-    Returns
-    -------
-    Symbol or None
-        The network, if there is one.
 
     Raises
     ------
@@ -222,7 +212,7 @@ def parse_symbol(path: Path, metadata: Mapping[str, str]) -> Symbol | None:
 
 
 def split_by_symbol(params: Mapping[str, NDArray], symbol: Symbol | None) -> tuple[Params, Params]:
-    """Divide arrays into parameters and auxiliary states.
+    """Divide arrays into parameters and auxiliary states, both by name.
 
     Parameters
     ----------
@@ -230,11 +220,6 @@ def split_by_symbol(params: Mapping[str, NDArray], symbol: Symbol | None) -> tup
         Arrays, named ``arg:<name>``, ``aux:<name>`` or ``<name>``.
     symbol : Symbol or None
         The network, which tells what is a state among those without a prefix.
-
-    Returns
-    -------
-    arg_params, aux_params : dict of str to NDArray
-        Parameters and auxiliary states by name.
     """
     states = set(symbol.list_auxiliary_states()) if symbol is not None else set()
     named = {name if name.startswith(("arg:", "aux:")) else

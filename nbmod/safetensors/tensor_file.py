@@ -129,17 +129,12 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
 
 
 def read_metadata(path: Path) -> dict[str, str]:
-    """Read the metadata of a `.safetensors` file, and no arrays.
+    """Read the metadata of a `.safetensors` file, texts by name, and no arrays.
 
     Parameters
     ----------
     path : str or path
         Name of the file.
-
-    Returns
-    -------
-    dict of str to str
-        Texts by name.
 
     Raises
     ------

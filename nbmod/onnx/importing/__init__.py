@@ -177,10 +177,6 @@ def import_to_gluon(model_file: ModelFile, ctx: Context | None = None,
     shapes : dict of str to tuple of int, optional
         Shapes of inputs, where the model leaves dimensions open.
 
-    Returns
-    -------
-    SymbolBlock
-
     Raises
     ------
     MXNetError
