@@ -17,17 +17,12 @@ _bulk_size = 0
 
 
 def set_bulk_size(size: int) -> int:
-    """Store the number of operations to run as one; accepted for compatibility, without effect.
+    """Store the number of operations to run as one, without effect; returns that before.
 
     Parameters
     ----------
     size : int
         The number.
-
-    Returns
-    -------
-    int
-        The number before.
 
     Examples
     --------

@@ -442,11 +442,6 @@ class FeedForward:
             Where to compute.
         **kwargs
             Further arguments of the constructor.
-
-        Returns
-        -------
-        FeedForward
-            The model.
         """
         network, arg_params, aux_params = load_checkpoint(prefix, epoch)
         return FeedForward(network, ctx=ctx, arg_params=arg_params, aux_params=aux_params,
@@ -475,11 +470,6 @@ class FeedForward:
             As for `fit`.
         **kwargs
             Further arguments of the constructor.
-
-        Returns
-        -------
-        FeedForward
-            The trained model.
         """
         model = FeedForward(symbol, ctx, num_epoch, epoch_size, optimizer, initializer, **kwargs)
         model.fit(X, y, eval_data, eval_metric, epoch_end_callback, batch_end_callback, kvstore,

@@ -179,17 +179,12 @@ def reset_np() -> None:
 
 
 def getenv(name: str) -> str | None:
-    """Return an environment variable.
+    """Return the value of an environment variable; None if it is not set.
 
     Parameters
     ----------
     name : str
         Name.
-
-    Returns
-    -------
-    str or None
-        Value; None if it is not set.
     """
     return os.environ.get(name)
 
@@ -216,17 +211,12 @@ def get_gpu_count() -> int:
 
 
 def get_gpu_memory(gpu_dev_id: int) -> tuple[int, int]:
-    """Return the memory of a CUDA device.
+    """Return the free and the total memory of a CUDA device, in bytes.
 
     Parameters
     ----------
     gpu_dev_id : int
         Number of the device.
-
-    Returns
-    -------
-    tuple of int
-        Free and total memory, in bytes.
 
     Raises
     ------
@@ -237,17 +227,12 @@ def get_gpu_memory(gpu_dev_id: int) -> tuple[int, int]:
 
 
 def get_cuda_compute_capability(ctx: Context) -> int:
-    """Return the compute capability of a CUDA device.
+    """Return the compute capability of a CUDA device, such as 75 for 7.5.
 
     Parameters
     ----------
     ctx : Context
         GPU.
-
-    Returns
-    -------
-    int
-        Such as 75 for 7.5.
 
     Raises
     ------

@@ -19,17 +19,12 @@ __dir__ = __all__.copy
 
 
 def set_is_training(is_train: bool) -> bool:
-    """Switch recording and training mode of the current thread on or off.
+    """Switch recording and training mode of the current thread; returns the state before.
 
     Parameters
     ----------
     is_train : bool
         New state.
-
-    Returns
-    -------
-    bool
-        State before.
     """
     before = autograd.set_recording(is_train)
     autograd.set_training(is_train)

@@ -161,17 +161,12 @@ def check_sha1(filename: str, sha1_hash: str) -> bool:
 
 
 def sha1(filename: str) -> str:
-    """Return the SHA-1 of a file.
+    """Return the SHA-1 of a file, in hexadecimal digits.
 
     Parameters
     ----------
     filename : str
         File.
-
-    Returns
-    -------
-    str
-        Hexadecimal digits.
     """
     digest = hashlib.sha1(usedforsecurity=False)
     with open(filename, "rb") as file:

@@ -157,11 +157,6 @@ def dumps(reset: bool = False, format: str = "table", sort_by: str = "total",
     ascending : bool, default False
         Whether the smallest comes first.
 
-    Returns
-    -------
-    str
-        The summary.
-
     Raises
     ------
     ArgumentError

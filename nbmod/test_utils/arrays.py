@@ -46,7 +46,7 @@ def random_arrays(*shapes: tuple[int, ...]) -> Any:
 
 
 def random_uniform_arrays(*shapes: tuple[int, ...], **kwargs: Any) -> list[np.ndarray]:
-    """Draw NumPy arrays from a uniform distribution.
+    """Draw NumPy arrays, one for each shape, from a uniform distribution.
 
     Parameters
     ----------
@@ -55,11 +55,6 @@ def random_uniform_arrays(*shapes: tuple[int, ...], **kwargs: Any) -> list[np.nd
     **kwargs
         `low` (default 0) and `high` (default 1), the bounds of the distribution, and `dtype`
         (default float32).
-
-    Returns
-    -------
-    list of numpy.ndarray
-        One array for each shape.
 
     Raises
     ------
@@ -74,7 +69,7 @@ def random_uniform_arrays(*shapes: tuple[int, ...], **kwargs: Any) -> list[np.nd
 
 
 def random_sample(population: Sequence, k: int) -> list:
-    """Draw elements without replacement.
+    """Draw elements without replacement, in the order of `population`.
 
     Parameters
     ----------
@@ -82,11 +77,6 @@ def random_sample(population: Sequence, k: int) -> list:
         Elements to draw from.
     k : int
         Number of elements to draw.
-
-    Returns
-    -------
-    list
-        The elements, in the order of `population`.
     """
     return [population[i] for i in sorted(random.sample(range(len(population)), k))]
 
@@ -168,7 +158,7 @@ def rand_shape_nd(num_dim: int, dim: int = 10, allow_zero_size: bool = False) ->
 
 
 def rand_coord_2d(x_low: int, x_high: int, y_low: int, y_high: int) -> tuple[int, int]:
-    """Draw a point with integer coordinates.
+    """Draw a point (x, y) with integer coordinates.
 
     Parameters
     ----------
@@ -176,11 +166,6 @@ def rand_coord_2d(x_low: int, x_high: int, y_low: int, y_high: int) -> tuple[int
         Bounds of x: x_low <= x < x_high.
     y_low, y_high : int
         Bounds of y.
-
-    Returns
-    -------
-    tuple of int
-        (x, y).
     """
     return int(np.random.randint(x_low, x_high)), int(np.random.randint(y_low, y_high))
 
@@ -239,11 +224,6 @@ def np_reduce(dat: np.ndarray, axis: Any, keepdims: bool, numpy_reduce_func: Cal
     numpy_reduce_func : callable
         Reduction with a parameter `axis`, such as `numpy.sum`.
 
-    Returns
-    -------
-    numpy.ndarray or scalar
-        The result.
-
     Examples
     --------
     >>> import nbmod as mx
@@ -267,11 +247,6 @@ def collapse_sum_like(a: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
         The array.
     shape : tuple of int
         Shape that was broadcast to that of `a`.
-
-    Returns
-    -------
-    numpy.ndarray
-        The sums, of shape `shape`.
     """
     extra = a.ndim - len(shape)
     stretched = [i for i, dim in enumerate(shape, extra) if dim == 1 and a.shape[i] != 1]

@@ -79,11 +79,6 @@ def almost_equal(a: Any, b: Any, rtol: float | None = None, atol: float | None =
     use_broadcast : bool, default True
         Whether shapes may differ if they broadcast.
 
-    Returns
-    -------
-    bool
-        Whether they are almost equal.
-
     Examples
     --------
     >>> import nbmod as mx

@@ -147,7 +147,7 @@ def _compare_all(executors: Sequence[Any], ctx_list: Sequence[Mapping[str, Any]]
 
 def check_speed(sym: Any, location: Mapping[str, Any] | None = None, ctx: Context | None = None,
                 N: int = 20, grad_req: Any = None, typ: str = "whole", **kwargs: Any) -> float:
-    """Measure the mean time of one run of a symbol, after a warm-up run.
+    """Measure the mean time in seconds of one run of a symbol, after a warm-up run.
 
     Parameters
     ----------
@@ -165,11 +165,6 @@ def check_speed(sym: Any, location: Mapping[str, Any] | None = None, ctx: Contex
         Forward and backward pass (head gradients are the outputs), or inference.
     **kwargs : tuple of int
         Shapes of the arguments, by name, if there is no `location`.
-
-    Returns
-    -------
-    float
-        Seconds.
 
     Raises
     ------

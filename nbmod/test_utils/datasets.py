@@ -143,7 +143,7 @@ def get_cifar10() -> None:
 
 def get_mnist_iterator(batch_size: int, input_shape: tuple[int, ...], num_parts: int = 1,
                        part_index: int = 0) -> tuple[NDArrayIter, NDArrayIter]:
-    """Make iterators over MNIST, with pixels from 0 to 255/256.
+    """Make iterators over MNIST: shuffled training, validation; pixels are 0 to 255/256.
 
     Parameters
     ----------
@@ -155,11 +155,6 @@ def get_mnist_iterator(batch_size: int, input_shape: tuple[int, ...], num_parts:
         Number of parts that the training data are divided into, one for each worker.
     part_index : int, default 0
         Part that is read, from 0.
-
-    Returns
-    -------
-    tuple of NDArrayIter
-        (training, validation); the training data are shuffled.
     """
     pixels, labels, test, test_labels = _read_mnist()
     size = len(pixels) // num_parts

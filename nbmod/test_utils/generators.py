@@ -61,11 +61,6 @@ def mean_check(generator: Generator, mu: float, sigma: float, nsamples: int = 10
         Mean and standard deviation of the distribution.
     nsamples : int, default 1000000
         Number of samples.
-
-    Returns
-    -------
-    bool
-        Whether the test succeeds.
     """
     return bool(abs(_samples(generator, nsamples).mean() - mu) < 3 * sigma / math.sqrt(nsamples))
 
@@ -79,11 +74,6 @@ def var_check(generator: Generator, sigma: float, nsamples: int = 1000000) -> bo
         As for `mean_check`.
     sigma : float
         Standard deviation of the distribution.
-
-    Returns
-    -------
-    bool
-        Whether the test succeeds.
     """
     deviation = math.sqrt(2 * sigma ** 4 / (nsamples - 1))
     variance = _samples(generator, nsamples).var(ddof=1)

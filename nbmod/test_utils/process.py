@@ -50,7 +50,7 @@ def environment(*args: Any) -> Iterator[None]:
 
 
 def set_env_var(key: str, val: str | None, default_val: str = "") -> str:
-    """Set an environment variable.
+    """Set an environment variable, and return its former value.
 
     Parameters
     ----------
@@ -60,11 +60,6 @@ def set_env_var(key: str, val: str | None, default_val: str = "") -> str:
         Its new value; None removes it.
     default_val : str, default ''
         Value that is returned for a variable that did not exist.
-
-    Returns
-    -------
-    str
-        The former value.
     """
     before = os.environ.get(key, default_val)
     if val is None:

@@ -23,7 +23,7 @@ __all__ = ["check_numeric_gradient", "check_symbolic_backward", "check_symbolic_
 
 def simple_forward(sym: Any, ctx: Context | None = None, is_train: bool = False, **inputs: Any
                    ) -> Any:
-    """The outputs of a symbol as NumPy arrays.
+    """The output of a symbol as a NumPy array, or a list of several.
 
     Parameters
     ----------
@@ -35,11 +35,6 @@ def simple_forward(sym: Any, ctx: Context | None = None, is_train: bool = False,
         Whether to run in training mode.
     **inputs : numpy.ndarray
         Values of the arguments, by name.
-
-    Returns
-    -------
-    numpy.ndarray or list of numpy.ndarray
-        The output, or a list of several.
 
     Examples
     --------

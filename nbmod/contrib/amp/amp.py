@@ -174,11 +174,6 @@ def convert_bucketing_module(bucketing_mod: BucketingModule, target_dtype: str =
     cast_optional_params : bool, default False
         Whether parameters that only operators in float16 read become float16.
 
-    Returns
-    -------
-    BucketingModule
-        The converted module, with the same buckets and contexts.
-
     Raises
     ------
     MXNetError

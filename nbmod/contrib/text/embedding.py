@@ -85,7 +85,7 @@ class TokenEmbedding(Vocabulary):
         self._idx_to_vec = nd.array(np.hstack(vectors))
 
     def get_vecs_by_tokens(self, tokens: Any, lower_case_backup: bool = False) -> nd.NDArray:
-        """Return the vectors of tokens.
+        """Return the vector of a token (vec_len,), or those of a list (len(tokens), vec_len).
 
         Parameters
         ----------
@@ -93,11 +93,6 @@ class TokenEmbedding(Vocabulary):
             A token, or several.
         lower_case_backup : bool, default False
             Whether an unknown token is looked up in lower case, too.
-
-        Returns
-        -------
-        NDArray
-            Its vector (vec_len,), or theirs (len(tokens), vec_len).
         """
         one = not isinstance(tokens, list)
         known = self._token_to_idx

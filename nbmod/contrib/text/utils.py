@@ -13,7 +13,7 @@ __all__ = ["count_tokens_from_str"]
 def count_tokens_from_str(source_str: str, token_delim: str = " ", seq_delim: str = "\n",
                           to_lower: bool = False, counter_to_update: Counter | None = None
                           ) -> Counter:
-    r"""Count the tokens of a text.
+    r"""Count the tokens of a text, in `counter_to_update` if it is given.
 
     Parameters
     ----------
@@ -27,11 +27,6 @@ def count_tokens_from_str(source_str: str, token_delim: str = " ", seq_delim: st
         Whether to convert tokens to lower case.
     counter_to_update : collections.Counter, optional
         Counter that the counts are added to.
-
-    Returns
-    -------
-    collections.Counter
-        The counts; `counter_to_update` if it is given.
 
     Raises
     ------

@@ -100,34 +100,24 @@ class Vocabulary:
         return self._reserved_tokens
 
     def to_indices(self, tokens: Any) -> Any:
-        """Return the indices of tokens.
+        """Return the index of a token, or those of a list; 0 for unknown tokens.
 
         Parameters
         ----------
         tokens : hashable or list of hashable
             A token, or several.
-
-        Returns
-        -------
-        int or list of int
-            Its index, or theirs; 0 for unknown tokens.
         """
         if isinstance(tokens, list):
             return [self._token_to_idx.get(token, UNKNOWN) for token in tokens]
         return self._token_to_idx.get(tokens, UNKNOWN)
 
     def to_tokens(self, indices: Any) -> Any:
-        """Return the tokens at indices.
+        """Return the token at an index, or those of a list.
 
         Parameters
         ----------
         indices : int or list of int
             An index, or several.
-
-        Returns
-        -------
-        hashable or list of hashable
-            The token, or several.
 
         Raises
         ------
