@@ -1,6 +1,7 @@
 """Docstrings of the public interface: every parameter is described, every example runs.
 
-`MODULES` lists the modules that are checked, each for its own definitions.
+`MODULES` lists the modules that are checked, each for its own definitions.  Examples may assume
+`import nbmod as mx`.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+
+import nbmod as mx
 
 MODULES = (
     "nbmod.attribute",
@@ -232,7 +235,8 @@ def test_examples_print_what_they_say(name):
     module = importlib.import_module(name)
     runner = doctest.DocTestRunner(verbose=False)
     printed: list[str] = []
-    for examples in doctest.DocTestFinder(exclude_empty=True).find(module, name):
+    finder = doctest.DocTestFinder(exclude_empty=True)
+    for examples in finder.find(module, name, extraglobs={"mx": mx}):
         runner.run(examples, out=printed.append)
     assert not runner.failures, "".join(printed)
 
