@@ -343,13 +343,25 @@ def ImageRecordIter(**options: Any) -> MXDataIter:
 
 @lists_options(_ImageRecordOptions, "dtype")
 def ImageRecordUInt8Iter(**options: Any) -> MXDataIter:
-    """`ImageRecordIter` with dtype 'uint8': pixels as they are, not normalized."""
+    """`ImageRecordIter` with dtype 'uint8': pixels as they are, not normalized.
+
+    Returns
+    -------
+    MXDataIter
+        Iterator over batches.
+    """
     return ImageRecordIter(**options | {"dtype": "uint8"})
 
 
 @lists_options(_ImageRecordOptions, "dtype")
 def ImageRecordInt8Iter(**options: Any) -> MXDataIter:
-    """`ImageRecordIter` with dtype 'int8': pixels minus the means, clipped to -128 to 127."""
+    """`ImageRecordIter` with dtype 'int8': pixels minus the means, clipped to -128 to 127.
+
+    Returns
+    -------
+    MXDataIter
+        Iterator over batches.
+    """
     return ImageRecordIter(**options | {"dtype": "int8"})
 
 
