@@ -62,7 +62,6 @@ def is_recording() -> bool:
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> with mx.autograd.record():
     ...     print(mx.autograd.is_recording(), mx.autograd.is_training())
     True True
@@ -90,7 +89,6 @@ def record(train_mode: bool = True) -> RecordingScope:
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> x = mx.nd.array([1, 2, 3])
     >>> x.attach_grad()
     >>> with mx.autograd.record():
@@ -146,7 +144,6 @@ def get_symbol(x: NDArray) -> Symbol:
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> x = mx.nd.array([2])
     >>> x.attach_grad()
     >>> with mx.autograd.record():
@@ -180,7 +177,6 @@ class Function:
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> class Sigmoid(mx.autograd.Function):
     ...     def forward(self, x):
     ...         y = 1 / (1 + mx.nd.exp(-x))

@@ -46,7 +46,6 @@ def seed(seed_state: int, ctx: Context | str = "all") -> None:
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> mx.random.seed(7)
     >>> first = mx.nd.random.uniform(shape=3).asnumpy().tolist()
     >>> mx.random.seed(7)
@@ -73,7 +72,6 @@ def set_state(state: tuple[int, int]) -> None:
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> state = mx.random.get_state()
     >>> first = mx.nd.random.normal(shape=2).asnumpy().tolist()
     >>> mx.random.set_state(state)

@@ -100,7 +100,6 @@ def array(source_array: object, ctx: Context | None = None, dtype: DTypeArg = No
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> x = mx.nd.array([[1, 2], [3, 4]])
     >>> x.shape, x.dtype.__name__, x.asnumpy().tolist()
     ((2, 2), 'float32', [[1.0, 2.0], [3.0, 4.0]])
@@ -143,7 +142,6 @@ def from_numpy(ndarray: Array, zero_copy: bool = True) -> NDArray:
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> import numpy as np
     >>> source = np.arange(3, dtype="int32")
     >>> mx.nd.from_numpy(source).asnumpy().tolist(), source.flags.writeable
@@ -182,7 +180,6 @@ def empty(shape: Shape, ctx: Context | None = None, dtype: DTypeArg = None, styp
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> mx.nd.empty((2, 3)).shape
     (2, 3)
     """
@@ -232,7 +229,6 @@ def zeros(shape: Shape, ctx: Context | None = None, dtype: DTypeArg = None,
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> mx.nd.zeros((2, 3), dtype="int32").asnumpy().tolist()
     [[0, 0, 0], [0, 0, 0]]
     """
@@ -254,7 +250,6 @@ def ones(shape: Shape, ctx: Context | None = None, dtype: DTypeArg = None, **kwa
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> mx.nd.ones(3).asnumpy().tolist()
     [1.0, 1.0, 1.0]
     """
@@ -276,7 +271,6 @@ def full(shape: Shape, val: float | NDArray, ctx: Context | None = None,
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> mx.nd.full((2, 2), 7).asnumpy().tolist()
     [[7.0, 7.0], [7.0, 7.0]]
     """
@@ -313,7 +307,6 @@ def arange(start: float, stop: float | None = None, step: float = 1.0, repeat: i
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> mx.nd.arange(3).asnumpy().tolist()
     [0.0, 1.0, 2.0]
     >>> mx.nd.arange(2, 6, step=2, repeat=2, dtype="int32").asnumpy().tolist()
@@ -342,7 +335,6 @@ def linspace(start: float, stop: float, num: int, endpoint: bool = True, ctx: Co
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> mx.nd.linspace(0, 1, 5).asnumpy().tolist()
     [0.0, 0.25, 0.5, 0.75, 1.0]
     """
@@ -378,7 +370,6 @@ def eye(N: int, M: int = 0, k: int = 0, ctx: Context | None = None, dtype: DType
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> mx.nd.eye(2, 3, k=1).asnumpy().tolist()
     [[0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
     """

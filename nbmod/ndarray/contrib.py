@@ -46,7 +46,6 @@ def isnan(data: NDArray) -> NDArray:
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> x = mx.nd.array([1, float("nan"), -float("inf")])
     >>> [predicate(x).asnumpy().tolist() for predicate in
     ...  (mx.nd.contrib.isnan, mx.nd.contrib.isinf, mx.nd.contrib.isfinite)]

@@ -42,7 +42,6 @@ def foreach(body: Callable[[Nested, Nested], Nested], data: Nested, init_states:
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> def add(row, total):
     ...     total = total + row
     ...     return total, total
@@ -94,7 +93,6 @@ def while_loop(cond: LoopFunction, func: LoopFunction, loop_vars: Nested,
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> outputs, (last,) = mx.nd.contrib.while_loop(
     ...     lambda x: x < 3, lambda x: (x * 10, [x + 1]), [mx.nd.array([1])], max_iterations=4)
     >>> outputs.reshape(-1).asnumpy().tolist(), last.asnumpy().tolist()
@@ -128,7 +126,6 @@ def cond(pred: object, then_func: Callable[[], Nested], else_func: Callable[[], 
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> x = mx.nd.array([2])
     >>> mx.nd.contrib.cond(x > 1, lambda: x + 1, lambda: x - 1).asnumpy().tolist()
     [3.0]

@@ -48,7 +48,6 @@ def to_dlpack_for_read(data: NDArray) -> object:
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> x = mx.nd.ones((2,))
     >>> mx.nd.from_dlpack(mx.nd.to_dlpack_for_read(x)).asnumpy().tolist()
     [1.0, 1.0]
@@ -66,7 +65,6 @@ def to_dlpack_for_write(data: NDArray) -> object:
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> x = mx.nd.ones((2,))
     >>> mx.nd.from_dlpack(mx.nd.to_dlpack_for_write(x))[:] = 5
     >>> x.asnumpy().tolist()
@@ -96,7 +94,6 @@ def from_dlpack(dlpack: object) -> NDArray:
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> import numpy as np
     >>> source = np.zeros(3, dtype="float32")
     >>> mx.nd.from_dlpack(source)[:] = 2

@@ -47,7 +47,6 @@ def mark_variables(variables: Arrays, gradients: Arrays, grad_reqs: str | Sequen
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> x, gradient = mx.nd.array([3]), mx.nd.zeros(1)
     >>> mx.autograd.mark_variables(x, gradient)
     >>> with mx.autograd.record():
@@ -118,7 +117,6 @@ def backward(heads: Arrays, head_grads: HeadGrads = None, retain_graph: bool = F
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> x = mx.nd.array([1, 2])
     >>> x.attach_grad()
     >>> with mx.autograd.record():
@@ -174,7 +172,6 @@ def grad(heads: Arrays, variables: Arrays, head_grads: HeadGrads = None,
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> x = mx.nd.array([2])
     >>> x.attach_grad()
     >>> with mx.autograd.record():

@@ -6,7 +6,6 @@ functions draw from the random sequence that `mx.random.seed` sets.
 
 Examples
 --------
->>> import nbmod as mx
 >>> mx.random.seed(0)
 >>> draws = mx.nd.random.uniform(2, 3, shape=(4, 5))
 >>> draws.shape, bool((draws >= 2).min() == 1), bool((draws < 3).min() == 1)
@@ -127,7 +126,6 @@ def randn(*shape: int, **kwargs: Forwarded) -> NDArray:
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> mx.nd.random.randn(2, 3, loc=5).shape
     (2, 3)
     """
@@ -161,7 +159,6 @@ def randint(low: Operand, high: Operand, shape: Size = None, dtype: DTypeArg = N
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> mx.random.seed(0)
     >>> draws = mx.nd.random.randint(3, 6, shape=100)
     >>> sorted(set(draws.asnumpy().tolist()))
@@ -199,7 +196,6 @@ def multinomial(data: NDArray, shape: Size = None, get_prob: bool = False,
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> mx.nd.random.multinomial(mx.nd.array([[0, 1], [1, 0]]), shape=3).asnumpy().tolist()
     [[1, 1, 1], [0, 0, 0]]
     """
@@ -223,7 +219,6 @@ def shuffle(data: NDArray, out: NDArray | None = None, **kwargs: Forwarded) -> N
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> sorted(mx.nd.random.shuffle(mx.nd.arange(4)).asnumpy().tolist())
     [0.0, 1.0, 2.0, 3.0]
     """

@@ -44,7 +44,6 @@ def save(fname: str, data: NDArray | list[NDArray] | dict[str, NDArray]) -> None
     Examples
     --------
     >>> import os, tempfile
-    >>> import nbmod as mx
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = os.path.join(folder, "net.params")
     ...     mx.nd.save(path, {"weight": mx.nd.array([1, 2])})

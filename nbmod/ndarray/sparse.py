@@ -70,7 +70,6 @@ def csr_matrix(arg1: object, shape: Sequence[int] | None = None, ctx: Context | 
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> mx.nd.sparse.csr_matrix([[0, 1], [2, 0]]).data.asnumpy().tolist()
     [1.0, 2.0]
     >>> mx.nd.sparse.csr_matrix(([5, 6], ([0, 1], [1, 1])), shape=(2, 2)).asnumpy().tolist()
@@ -151,7 +150,6 @@ def row_sparse_array(arg1: object, shape: Sequence[int] | None = None, ctx: Cont
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> x = mx.nd.sparse.row_sparse_array(([[1, 2], [3, 4]], [0, 2]), shape=(4, 2))
     >>> x.asnumpy().tolist()
     [[1.0, 2.0], [0.0, 0.0], [3.0, 4.0], [0.0, 0.0]]
@@ -201,7 +199,6 @@ def array(source_array: object, ctx: Context | None = None, dtype: DTypeArg = No
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> mx.nd.sparse.array(mx.nd.sparse.zeros("csr", (2, 3))).stype
     'csr'
     """
@@ -233,7 +230,6 @@ def zeros(stype: str, shape: int | Sequence[int], ctx: Context | None = None,
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> mx.nd.sparse.zeros("row_sparse", (5, 2)).data.shape
     (0, 2)
     """
@@ -259,7 +255,6 @@ def empty(stype: str, shape: int | Sequence[int], ctx: Context | None = None, dt
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> mx.nd.sparse.empty("csr", (2, 3)).shape
     (2, 3)
     """

@@ -228,7 +228,6 @@ class CSRNDArray(BaseSparseNDArray):
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> x = mx.nd.sparse.csr_matrix(([3, 4], [0, 2], [0, 1, 2]), shape=(2, 3))
     >>> x.asnumpy().tolist(), x[1].indices.asnumpy().tolist()
     ([[3.0, 0.0, 0.0], [0.0, 0.0, 4.0]], [2])
@@ -287,7 +286,6 @@ class RowSparseNDArray(BaseSparseNDArray):
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> x = mx.nd.sparse.row_sparse_array(([[1, 2]], [1]), shape=(3, 2))
     >>> x.asnumpy().tolist(), x.indices.asnumpy().tolist()
     ([[0.0, 0.0], [1.0, 2.0], [0.0, 0.0]], [1])

@@ -31,7 +31,6 @@ Begin with `symbol.py`.  Imports `base`, `context`, `core`, `diagram.symbol_pict
 
 Examples
 --------
->>> import nbmod as mx
 >>> data = mx.sym.Variable("data")
 >>> net = mx.sym.FullyConnected(data, num_hidden=10, name="fc1")
 >>> net = mx.sym.SoftmaxOutput(net, name="softmax")

@@ -33,7 +33,6 @@ class AttrScope(Scope):
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> with mx.AttrScope(ctx_group="stage1", lr_mult="0.1"):
     ...     weight = mx.sym.Variable("weight")
     >>> weight.attr("ctx_group"), weight.attr("lr_mult")

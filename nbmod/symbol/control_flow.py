@@ -175,7 +175,6 @@ def foreach(body: Callable[[Nested, Nested], Nested], data: Nested, init_states:
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> def add(row, total):
     ...     return row + total, row + total
     >>> x, start = mx.sym.Variable("x"), mx.sym.Variable("start")
@@ -255,7 +254,6 @@ def while_loop(cond: LoopFunction, func: LoopFunction, loop_vars: Nested,
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> outputs, (last,) = mx.sym.contrib.while_loop(
     ...     lambda x: x < 3, lambda x: (x * 10, [x + 1]), [mx.sym.Variable("x")], max_iterations=4)
     >>> last.eval(x=mx.nd.array([1]))[0].asnumpy().tolist()
@@ -312,7 +310,6 @@ def cond(pred: Symbol, then_func: Callable[[], Nested], else_func: Callable[[], 
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> x = mx.sym.Variable("x")
     >>> y = mx.sym.contrib.cond(x > 1, lambda: x + 1, lambda: x - 1)
     >>> y.eval(x=mx.nd.array([2]))[0].asnumpy().tolist()

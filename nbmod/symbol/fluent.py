@@ -55,7 +55,6 @@ class Fluent(Methods):
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> x = mx.sym.Variable("x")
     >>> x.reshape((0, -1)).sum(axis=1).infer_shape(x=(2, 3, 4))[1]
     [(2,)]

@@ -76,7 +76,6 @@ def Variable(name: str, attr: dict[str, str] | None = None, shape: Shape | None 
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> w = mx.sym.Variable("w", shape=(3, 0), lr_mult=2.0, __note__="mine")
     >>> w.attr("__note__"), w.attr("lr_mult")
     ('mine', '2.0')
@@ -135,7 +134,6 @@ def Group(symbols: Sequence[Symbol], create_fn: Callable[[list[Entry]], Symbol] 
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> group = mx.sym.Group([mx.sym.Variable("a"), mx.sym.Variable("b")])
     >>> group.list_outputs()
     ['a', 'b']
@@ -245,7 +243,6 @@ def maximum(left: Operand, right: Operand) -> Operand:
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> mx.sym.maximum(mx.sym.Variable("x"), 2).eval(x=mx.nd.array([1, 3]))[0].asnumpy().tolist()
     [2.0, 3.0]
     """
@@ -337,7 +334,6 @@ def arange(start: float, stop: float | None = None, step: float = 1.0, repeat: i
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> mx.sym.arange(0, 4, 2, repeat=2).eval()[0].asnumpy().tolist()
     [0.0, 0.0, 2.0, 2.0]
     """
@@ -418,7 +414,6 @@ def split_v2(ary: Symbol, indices_or_sections: int | tuple[int, ...], axis: int 
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> parts = mx.sym.split_v2(mx.sym.Variable("x"), (1,))
     >>> [part.shape for part in parts.eval(x=mx.nd.zeros((3, 2)))]
     [(1, 2), (2, 2)]

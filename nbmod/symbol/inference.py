@@ -62,7 +62,6 @@ class Inference:
 
         Examples
         --------
-        >>> import nbmod as mx
         >>> net = mx.sym.Convolution(mx.sym.Variable("x"), kernel=(3, 3), num_filter=8, name="conv")
         >>> net.infer_shape(x=(1, 3, 10, 10))
         ([(1, 3, 10, 10), (8, 3, 3, 3), (8,)], [(1, 8, 8, 8)], [])
@@ -97,7 +96,6 @@ class Inference:
 
         Examples
         --------
-        >>> import nbmod as mx
         >>> net = mx.sym.FullyConnected(mx.sym.Variable("x"), num_hidden=4, name="fc")
         >>> net.infer_shape_partial(x=(0, 3))[0]
         [(0, 3), (4, 3), (4,)]
@@ -126,7 +124,6 @@ class Inference:
 
         Examples
         --------
-        >>> import nbmod as mx
         >>> x, y = mx.sym.Variable("x"), mx.sym.Variable("y")
         >>> [kind.__name__ for kind in (x + y).infer_type(x="float16")[0]]
         ['float16', 'float16']

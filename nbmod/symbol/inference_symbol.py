@@ -40,7 +40,6 @@ def labels_of(symbol: Symbol, known: Collection[str] = ()) -> list[str]:
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> from nbmod.symbol.inference_symbol import labels_of
     >>> labels_of(mx.sym.SoftmaxOutput(mx.sym.Variable("data"), mx.sym.Variable("target")))
     ['target']
@@ -93,7 +92,6 @@ def inference_symbol(symbol: Symbol, outputs: Outputs = None, known: Collection[
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> from nbmod.symbol.inference_symbol import inference_symbol
     >>> scores = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=3, name="fc")
     >>> error = mx.sym.square(scores - mx.sym.Variable("label"))
@@ -210,7 +208,6 @@ def likely_shape(symbol: Symbol, parameters: Mapping[str, tuple[int, ...]], name
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> from nbmod.symbol.inference_symbol import likely_shape
     >>> net = mx.sym.Convolution(mx.sym.Variable("data"), kernel=(3, 3), num_filter=8, name="conv")
     >>> likely_shape(net, {"conv_weight": (8, 3, 3, 3)}, "data")
@@ -240,7 +237,6 @@ def implied_shapes(symbol: Symbol, parameters: Mapping[str, tuple[int, ...]]
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> from nbmod.symbol.inference_symbol import implied_shapes
     >>> net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=2, name="fc")
     >>> implied_shapes(net, {"fc_weight": (2, 4), "fc_bias": (2,)})

@@ -23,7 +23,6 @@ class NameManager(Scope):
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> with mx.name.NameManager():
     ...     x = mx.sym.Variable("x")
     ...     (mx.sym.relu(x).name, mx.sym.relu(x).name)
@@ -64,7 +63,6 @@ class Prefix(NameManager):
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> with mx.name.Prefix("net_"):
     ...     mx.sym.relu(mx.sym.Variable("x"), name="first").name
     'net_first'

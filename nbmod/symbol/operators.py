@@ -88,7 +88,6 @@ class Operators:
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> x = mx.sym.Variable("x")
     >>> (2 * x + 1).eval(x=mx.nd.array([1, 2]))[0].asnumpy().tolist()
     [3.0, 5.0]

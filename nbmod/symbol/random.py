@@ -5,7 +5,6 @@ the result, or as symbols, and then `shape` is that of the draws for each of the
 
 Examples
 --------
->>> import nbmod as mx
 >>> mx.sym.random.uniform(2, 3, shape=(4, 5)).eval()[0].shape
 (4, 5)
 >>> low, high = mx.sym.Variable("low"), mx.sym.Variable("high")
