@@ -55,7 +55,6 @@ def save_checkpoint(prefix: str, epoch: int, symbol: Symbol | None,
     Examples
     --------
     >>> import os, tempfile
-    >>> import nbmod as mx
     >>> net = mx.sym.Variable("data") * mx.sym.Variable("scale")
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     prefix = os.path.join(folder, "net")

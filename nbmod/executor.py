@@ -78,7 +78,6 @@ class Executor:
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> x = mx.sym.Variable("x")
     >>> exe = (x * x).simple_bind(mx.cpu(), x=(3,))
     >>> exe.forward(is_train=True, x=mx.nd.array([1, 2, 3]))[0].asnumpy().tolist()
@@ -261,7 +260,6 @@ class Executor:
 
         Examples
         --------
-        >>> import nbmod as mx
         >>> exe = (mx.sym.Variable("a") * 2).simple_bind(mx.cpu(), a=(2,))
         >>> exe.copy_params_from({"a": mx.nd.array([3, 4]), "b": mx.nd.ones((1,))},
         ...                      allow_extra_params=True)
@@ -300,7 +298,6 @@ class Executor:
 
         Examples
         --------
-        >>> import nbmod as mx
         >>> a, b = mx.sym.Variable("a"), mx.sym.Variable("b")
         >>> exe = (a + b).bind(mx.cpu(), {"a": mx.nd.ones((2,)), "b": mx.nd.ones((2,))})
         >>> exe.forward()[0].asnumpy().tolist()
@@ -342,7 +339,6 @@ class Executor:
 
         Examples
         --------
-        >>> import nbmod as mx
         >>> exe = mx.sym.exp(mx.sym.Variable("x")).simple_bind(mx.cpu(), x=(2,), grad_req="add")
         >>> for _ in range(2):
         ...     out = exe.forward(is_train=True)
@@ -390,7 +386,6 @@ class Executor:
 
         Examples
         --------
-        >>> import nbmod as mx
         >>> net = mx.sym.relu(mx.sym.Variable("x"), name="act")
         >>> exe = net.bind(mx.cpu(), {"x": mx.nd.array([-1, 1])})
         >>> exe.set_monitor_callback(lambda name, array: print(name, array.asnumpy().tolist()))
@@ -439,7 +434,6 @@ class Executor:
 
         Examples
         --------
-        >>> import nbmod as mx
         >>> net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=3, name="fc")
         >>> exe = net.simple_bind(mx.cpu(), data=(8, 5))
         >>> small = exe.reshape(data=(2, 5))

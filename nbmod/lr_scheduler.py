@@ -7,7 +7,6 @@ or constant (`warmup_mode`).
 
 Examples
 --------
->>> import nbmod as mx
 >>> scheduler = mx.lr_scheduler.FactorScheduler(step=2, factor=0.5, base_lr=1.0)
 >>> optimizer = mx.optimizer.SGD(lr_scheduler=scheduler)
 >>> weight = mx.nd.zeros(1)
@@ -62,7 +61,6 @@ class LRScheduler:
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> class InverseRoot(mx.lr_scheduler.LRScheduler):
     ...     def __call__(self, num_update):
     ...         return self.base_lr / num_update ** 0.5
@@ -97,7 +95,6 @@ class LRScheduler:
 
         Examples
         --------
-        >>> import nbmod as mx
         >>> scheduler = mx.lr_scheduler.LRScheduler(base_lr=1.0, warmup_steps=4)
         >>> [scheduler.get_warmup_lr(t) for t in range(4)]
         [0.0, 0.25, 0.5, 0.75]
@@ -136,7 +133,6 @@ class FactorScheduler(LRScheduler):
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> scheduler = mx.lr_scheduler.FactorScheduler(step=2, factor=0.5, base_lr=1.0)
     >>> [scheduler(t) for t in range(1, 7)]
     [1.0, 1.0, 0.5, 0.5, 0.25, 0.25]
@@ -193,7 +189,6 @@ class MultiFactorScheduler(LRScheduler):
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> scheduler = mx.lr_scheduler.MultiFactorScheduler(step=[2, 3], factor=0.5, base_lr=1.0)
     >>> [scheduler(t) for t in range(1, 6)]
     [1.0, 1.0, 0.5, 0.25, 0.25]
@@ -280,7 +275,6 @@ class PolyScheduler(_Decay):
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> scheduler = mx.lr_scheduler.PolyScheduler(max_update=4, base_lr=1.0)
     >>> [scheduler(t) for t in range(1, 6)]
     [0.5625, 0.25, 0.0625, 0.0, 0.0]
@@ -324,7 +318,6 @@ class CosineScheduler(_Decay):
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> scheduler = mx.lr_scheduler.CosineScheduler(max_update=6, base_lr=1.0, warmup_steps=2)
     >>> [round(scheduler(t), 4) for t in range(1, 8)]
     [0.5, 1.0, 0.8536, 0.5, 0.1464, 0.0, 0.0]

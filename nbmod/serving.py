@@ -117,7 +117,6 @@ class Predictor:
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=2, name="fc")
     >>> params = {"fc_weight": mx.nd.ones((2, 3)), "fc_bias": mx.nd.zeros(2)}
     >>> predictor = mx.Predictor((net, params, {}), {"data": (8, 3)})

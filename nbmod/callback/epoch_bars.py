@@ -57,7 +57,6 @@ class Progress:
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> progress = mx.callback.Progress()
     >>> # module.fit(train_data, num_epoch=5, batch_end_callback=progress)
     """

@@ -41,7 +41,6 @@ class ClipGradients:
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> clip = mx.callback.ClipGradients(max_norm=1.0)
     >>> # module.fit(train_data, num_epoch=5, batch_end_callback=clip)
     """
@@ -97,7 +96,6 @@ class TimeLimit:
     Examples
     --------
     >>> from datetime import timedelta
-    >>> import nbmod as mx
     >>> limit = mx.callback.TimeLimit(timedelta(hours=2))
     >>> # module.fit(train_data, num_epoch=100, batch_end_callback=limit)
     """

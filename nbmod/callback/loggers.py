@@ -55,7 +55,6 @@ class CSVLogger:
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> logger = mx.callback.CSVLogger("training.csv")
     >>> # module.fit(train_data, eval_data, num_epoch=5, eval_end_callback=logger)
     """
@@ -119,7 +118,6 @@ class JSONLogger:
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> logger = mx.callback.JSONLogger("training.jsonl", period=10)
     >>> # module.fit(train_data, eval_data, num_epoch=5, batch_end_callback=logger,
     >>> #            eval_end_callback=logger)

@@ -136,7 +136,6 @@ def lr_find(module: Module, train_data: DataIter, min_lr: float = 1e-6, max_lr: 
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> mx.random.seed(1)
     >>> x = mx.nd.random.normal(shape=(64, 4))
     >>> data = mx.io.NDArrayIter(x, x[:, 0] > 0, batch_size=16)

@@ -50,7 +50,6 @@ class Monitor:
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=1, no_bias=True, name="fc")
     >>> exe = net.bind(mx.cpu(), {"data": mx.nd.ones((1, 2)), "fc_weight": mx.nd.ones((1, 2))})
     >>> monitor = mx.mon.Monitor(interval=1, pattern="fc.*")

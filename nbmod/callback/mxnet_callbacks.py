@@ -67,7 +67,6 @@ def do_checkpoint(prefix: str, period: int = 1, integrity: bool = False) -> Call
     Examples
     --------
     >>> import os, tempfile
-    >>> import nbmod as mx
     >>> net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=2, name="fc")
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     callback = mx.callback.do_checkpoint(os.path.join(folder, "net"), period=2)
@@ -126,7 +125,6 @@ def log_train_metric(period: int, auto_reset: bool = False) -> Callable[[BatchEn
     Examples
     --------
     >>> import logging, sys
-    >>> import nbmod as mx
     >>> metric = mx.metric.create("acc")
     >>> metric.update([mx.nd.array([1, 0])], [mx.nd.array([[0.2, 0.8], [0.1, 0.9]])])
     >>> handler = logging.StreamHandler(sys.stdout)
@@ -167,7 +165,6 @@ class Speedometer:
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> speedometer = mx.callback.Speedometer(batch_size=32, frequent=10)
     >>> # module.fit(train_data, num_epoch=5, batch_end_callback=speedometer)
     """
@@ -226,7 +223,6 @@ class ProgressBar:
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> bar = mx.callback.ProgressBar(total=100, length=40)
     >>> # module.fit(train_data, num_epoch=5, batch_end_callback=bar)
     """

@@ -44,7 +44,6 @@ class NanGuard:
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> guard = mx.callback.NanGuard()
     >>> # module.fit(train_data, num_epoch=5, batch_end_callback=guard)
     """

@@ -48,7 +48,6 @@ class TensorBoard:
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> board = mx.callback.TensorBoard("runs/1")                       # doctest: +SKIP
     >>> module.fit(train_data, eval_data, num_epoch=5, batch_end_callback=board,
     ...            eval_end_callback=board)                             # doctest: +SKIP

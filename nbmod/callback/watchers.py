@@ -168,7 +168,6 @@ class EarlyStopping(_Watcher):
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> stopping = mx.callback.EarlyStopping("accuracy", patience=5, restore_best=True)
     >>> # module.fit(train_data, eval_data, num_epoch=100, eval_end_callback=stopping)
     """
@@ -227,7 +226,6 @@ class BestCheckpoint(_Watcher):
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> best = mx.callback.BestCheckpoint("net-best", "accuracy", keep=3)
     >>> # module.fit(train_data, eval_data, num_epoch=100, eval_end_callback=best)
     >>> # mx.mod.Module.load("net-best", best.saved[-1])
@@ -294,7 +292,6 @@ class ReduceLROnPlateau(_Watcher):
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> plateau = mx.callback.ReduceLROnPlateau("accuracy", factor=0.5, patience=2)
     >>> # module.fit(train_data, eval_data, num_epoch=100, eval_end_callback=plateau)
     """

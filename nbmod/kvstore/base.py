@@ -77,7 +77,6 @@ class KVStoreBase:
 
         Examples
         --------
-        >>> import nbmod as mx
         >>> @mx.kv.KVStoreBase.register
         ... class Summing(mx.kv.base.TestStore):
         ...     pass
@@ -296,7 +295,6 @@ def create(name: str = "local") -> KVStoreBase:
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> store = mx.kv.create("local")
     >>> store.type, store.rank, store.num_workers
     ('local', 0, 1)

@@ -247,7 +247,6 @@ class BaseModule(EvaluatingModule):
 
         Examples
         --------
-        >>> import nbmod as mx
         >>> x, y = mx.nd.array([[0, 1], [1, 0], [0, 2], [2, 0]]), mx.nd.array([0, 1, 0, 1])
         >>> data = mx.io.NDArrayIter(x, y, batch_size=2)
         >>> net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=2, name="fc")

@@ -97,7 +97,6 @@ class BucketingModule(SavedBuckets):
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> def sym_gen(length):
     ...     net = mx.sym.sum(mx.sym.Variable("data"), axis=1, keepdims=True)
     ...     net = mx.sym.FullyConnected(net, num_hidden=1, no_bias=True, name="fc")

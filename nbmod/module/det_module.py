@@ -54,7 +54,6 @@ class DetModule(Module):
     Examples
     --------
     >>> import logging
-    >>> import nbmod as mx
     >>> net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=2, name="stage1_fc")
     >>> net = mx.sym.FullyConnected(net, num_hidden=2, name="stage2_fc")
     >>> module = mx.mod.DetModule(net, ["data"], logger=logging.getLogger("quiet"),

@@ -114,7 +114,6 @@ class Module(SavedModule):
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=3, name="fc")
     >>> module = mx.mod.Module(net, label_names=None)
     >>> module.bind([("data", (2, 4))], for_training=False)

@@ -272,7 +272,6 @@ class ModuleInterface:
 
         Examples
         --------
-        >>> import nbmod as mx
         >>> net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=1, name="fc")
         >>> module = mx.mod.Module(net, label_names=None)
         >>> module.bind([("data", (1, 2))])
@@ -325,7 +324,6 @@ class ModuleInterface:
 
         Examples
         --------
-        >>> import nbmod as mx
         >>> net = mx.sym.Convolution(mx.sym.Variable("data"), kernel=(3, 3), num_filter=8)
         >>> module = mx.mod.Module(net, label_names=None)
         >>> module.bind(data_shapes=[("data", (1, 3, 32, 32))], for_training=False)
@@ -362,7 +360,6 @@ class ModuleInterface:
 
         Examples
         --------
-        >>> import nbmod as mx
         >>> net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=1, no_bias=True,
         ...                             name="fc")
         >>> module = mx.mod.Module(mx.sym.make_loss(net), label_names=None)
@@ -416,7 +413,6 @@ class ModuleInterface:
 
         Examples
         --------
-        >>> import nbmod as mx
         >>> module = mx.mod.Module(mx.sym.square(mx.sym.Variable("data")), label_names=None)
         >>> module.bind([("data", (1, 2))], inputs_need_grad=True)
         >>> module.init_params()

@@ -99,7 +99,6 @@ class PredictingModule(ModuleInterface):
 
         Examples
         --------
-        >>> import nbmod as mx
         >>> data = mx.io.NDArrayIter(mx.nd.array([[1], [2], [3]]), batch_size=2)
         >>> module = mx.mod.Module(mx.sym.Variable("data") * 10, label_names=None)
         >>> module.bind(data.provide_data, for_training=False)

@@ -177,7 +177,6 @@ class PythonLossModule(PythonModule):
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> loss = mx.mod.PythonLossModule(grad_func=lambda scores, labels: scores - labels)
     >>> loss.bind([("data", (2,))], [("softmax_label", (2,))])
     >>> loss.forward(mx.io.DataBatch([mx.nd.array([3, 5])], [mx.nd.array([1, 1])]))

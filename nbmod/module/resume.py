@@ -124,7 +124,6 @@ def latest_epoch(prefix: str) -> int:
     Examples
     --------
     >>> import os, tempfile
-    >>> import nbmod as mx
     >>> def train(prefix):
     ...     begin = mx.model.latest_epoch(prefix)
     ...     net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=2, name="fc")

@@ -78,7 +78,6 @@ class SavedModule(BaseModule):
         Examples
         --------
         >>> import os, tempfile
-        >>> import nbmod as mx
         >>> module = mx.mod.Module(mx.sym.Dropout(mx.sym.Variable("data")), label_names=None)
         >>> module.bind([("data", (2, 4))])
         >>> module.init_params()

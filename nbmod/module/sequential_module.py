@@ -55,7 +55,6 @@ class SequentialModule(BaseModule):
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> double = mx.mod.Module(mx.sym.Variable("data") * 2, label_names=None)
     >>> minus = mx.mod.Module(mx.sym.Variable("data") - 1, label_names=None)
     >>> chain = mx.mod.SequentialModule().add(double).add(minus, auto_wiring=True)

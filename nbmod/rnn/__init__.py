@@ -18,7 +18,6 @@ Begin with `base_cell.py`.  Imports `base`, `callback.mxnet_callbacks`, `checkpo
 
 Examples
 --------
->>> import nbmod as mx
 >>> cell = mx.rnn.LSTMCell(num_hidden=4, prefix="lstm_")
 >>> outputs, states = cell.unroll(3, mx.sym.Variable("data"), merge_outputs=True)
 >>> outputs.infer_shape(data=(2, 3, 5))[1]

@@ -30,7 +30,6 @@ class RNNParams:
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> params = mx.rnn.RNNParams("a_")
     >>> params.get("weight").name
     'a_weight'
@@ -158,7 +157,6 @@ class BaseRNNCell:
 
         Examples
         --------
-        >>> import nbmod as mx
         >>> cell = mx.rnn.LSTMCell(4)
         >>> [state.name for state in cell.begin_state(func=mx.sym.Variable)]
         ['lstm_begin_state_0', 'lstm_begin_state_1']
@@ -204,7 +202,6 @@ class BaseRNNCell:
 
         Examples
         --------
-        >>> import nbmod as mx
         >>> cell = mx.rnn.RNNCell(num_hidden=4)
         >>> outputs, states = cell.unroll(2, [mx.sym.Variable("x0"), mx.sym.Variable("x1")])
         >>> [output.name for output in outputs]
@@ -251,7 +248,6 @@ class BaseRNNCell:
 
         Examples
         --------
-        >>> import nbmod as mx
         >>> cell = mx.rnn.LSTMCell(2)
         >>> args = {name: mx.nd.zeros(shape) for name, shape in [
         ...     ("lstm_i2h_weight", (8, 3)), ("lstm_h2h_weight", (8, 2)),

@@ -71,7 +71,6 @@ class SequentialRNNCell(_Container):
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> stack = mx.rnn.SequentialRNNCell()
     >>> stack.add(mx.rnn.LSTMCell(4, prefix="l0_"))
     >>> stack.add(mx.rnn.GRUCell(3, prefix="l1_"))
@@ -136,7 +135,6 @@ class BidirectionalCell(_Container):
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> cells = [mx.rnn.GRUCell(4, prefix=prefix) for prefix in ("l_", "r_")]
     >>> cell = mx.rnn.BidirectionalCell(*cells)
     >>> outputs, states = cell.unroll(3, mx.sym.Variable("data"), merge_outputs=True)

@@ -106,7 +106,6 @@ class ConvRNNCell(ElmanStep, BaseConvRNNCell):
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> cell = mx.rnn.ConvRNNCell(input_shape=(1, 3, 8, 8), num_hidden=4)
     >>> cell.state_shape
     [(0, 4, 8, 8)]
@@ -124,7 +123,6 @@ class ConvLSTMCell(LSTMStep, BaseConvRNNCell):
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> cell = mx.rnn.ConvLSTMCell(input_shape=(1, 3, 8, 8), num_hidden=4)
     >>> cell.state_shape
     [(0, 4, 8, 8), (0, 4, 8, 8)]
@@ -150,7 +148,6 @@ class ConvGRUCell(GRUStep, BaseConvRNNCell):
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> cell = mx.rnn.ConvGRUCell(input_shape=(1, 3, 8, 8), num_hidden=4)
     >>> cell.state_shape
     [(0, 4, 8, 8)]

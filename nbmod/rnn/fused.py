@@ -62,7 +62,6 @@ class FusedRNNCell(BaseRNNCell):
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> cell = mx.rnn.FusedRNNCell(4, num_layers=2, mode="gru")
     >>> outputs, states = cell.unroll(3, mx.sym.Variable("x"), layout="TNC", merge_outputs=True)
     >>> outputs.infer_shape(x=(3, 2, 5))[1]
@@ -140,7 +139,6 @@ class FusedRNNCell(BaseRNNCell):
 
         Examples
         --------
-        >>> import nbmod as mx
         >>> stack = mx.rnn.FusedRNNCell(4, num_layers=2, mode="gru", prefix="gru_").unfuse()
         >>> outputs, states = stack.unroll(3, mx.sym.Variable("x"))
         >>> outputs[0].list_arguments()[1:3]

@@ -166,7 +166,6 @@ class RNNCell(ElmanStep, DenseCell):
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> cell = mx.rnn.RNNCell(4)
     >>> output, states = cell(mx.sym.Variable("x"), cell.begin_state())
     >>> output.infer_shape(x=(2, 3))[1]
@@ -211,7 +210,6 @@ class LSTMCell(LSTMStep, DenseCell):
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> cell = mx.rnn.LSTMCell(4)
     >>> output, states = cell(mx.sym.Variable("x"), cell.begin_state())
     >>> len(states), output.infer_shape(x=(2, 3))[1]
@@ -258,7 +256,6 @@ class GRUCell(GRUStep, DenseCell):
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> cell = mx.rnn.GRUCell(4)
     >>> output, states = cell(mx.sym.Variable("x"), cell.begin_state())
     >>> output.infer_shape(x=(2, 3))[1]

@@ -59,7 +59,6 @@ def encode_sentences(sentences: Iterable[Iterable[Hashable]],
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> codes, vocab = mx.rnn.encode_sentences([["a", "b"], ["b", "c"]], start_label=1)
     >>> codes, vocab["c"]
     ([[1, 2], [2, 3]], 3)
@@ -124,7 +123,6 @@ class BucketSentenceIter(DataIter):
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> sentences = [[1, 2, 3], [1, 2, 3], [4, 5]]
     >>> batches = mx.rnn.BucketSentenceIter(sentences, 2, buckets=[3, 10], invalid_label=0)
     WARNING: discarded 0 sentences longer than the largest bucket.

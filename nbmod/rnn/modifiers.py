@@ -146,7 +146,6 @@ class ZoneoutCell(ModifierCell):
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> cell = mx.rnn.ZoneoutCell(mx.rnn.LSTMCell(4), zoneout_states=0.1)
     >>> outputs, states = cell.unroll(2, mx.sym.Variable("data"), merge_outputs=True)
     >>> outputs.infer_shape(data=(2, 2, 3))[1]
@@ -213,7 +212,6 @@ class ResidualCell(ModifierCell):
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> cell = mx.rnn.ResidualCell(mx.rnn.GRUCell(3))
     >>> outputs, states = cell.unroll(2, mx.sym.Variable("data"), merge_outputs=True)
     >>> outputs.infer_shape(data=(1, 2, 3))[1]
