@@ -100,7 +100,6 @@ class StopTraining(Exception):
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> def stop_after_ten_batches(param):
     ...     if param.nbatch == 9:
     ...         raise mx.callback.StopTraining("ten batches are enough")
@@ -216,7 +215,6 @@ def checks_numbers(init: Callable[Concatenate[Self, Params], None]
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> mx.optimizer.SGD(learning_rate="0.1")
     Traceback (most recent call last):
         ...

@@ -53,7 +53,6 @@ class Context:
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> mx.Context("gpu", 1)
     gpu(1)
     >>> with mx.cpu(1):
@@ -126,7 +125,6 @@ def cpu(device_id: int = 0) -> Context:
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> mx.cpu(), mx.cpu(1) == mx.cpu(0)
     (cpu(0), False)
     """
@@ -176,7 +174,6 @@ def current_context() -> Context:
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> mx.current_context()
     cpu(0)
     """

@@ -92,7 +92,6 @@ def implementations(op: str) -> Implementations:
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> rows = mx.runtime.implementations("Convolution")
     >>> [row.key for row in rows if row.key != "cuda"]
     ['reference', 'numba']
@@ -121,7 +120,6 @@ class Features(dict[str, Feature]):
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> mx.runtime.Features().is_enabled("PROFILER")
     True
     """

@@ -114,7 +114,6 @@ def build_param_doc(arg_names: Iterable[str], arg_types: Iterable[str], arg_desc
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> mx.base.build_param_doc(["data"], ["Symbol"], ["The input."]).splitlines()
     ['Parameters', '----------', 'data : Symbol', '    The input.']
     """

@@ -26,7 +26,6 @@ def set_bulk_size(size: int) -> int:
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> before = mx.engine.set_bulk_size(10)
     >>> mx.engine.set_bulk_size(before)
     10
@@ -47,7 +46,6 @@ def bulk(size: int) -> Iterator[None]:
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> with mx.engine.bulk(10):
     ...     x = mx.nd.ones(2) + 1
     """

@@ -24,7 +24,6 @@ class InternalError(MXNetError):
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> issubclass(mx.error.InternalError, mx.MXNetError)
     True
     """

@@ -45,7 +45,6 @@ class Predictor:
     Examples
     --------
     >>> import os, tempfile
-    >>> import nbmod as mx
     >>> net = mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=2, name="fc")
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = os.path.join(folder, "fc.params")

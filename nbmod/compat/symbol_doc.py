@@ -35,7 +35,6 @@ class SymbolDoc:
 
         Examples
         --------
-        >>> import nbmod as mx
         >>> dense = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=4, name="fc")
         >>> mx.symbol_doc.SymbolDoc.get_output_shape(dense, data=(2, 3))
         {'fc_output': (2, 4)}

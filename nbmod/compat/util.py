@@ -54,7 +54,6 @@ def use_np_shape(func: F) -> F:
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> @mx.use_np_shape
     ... def scalar():
     ...     return mx.nd.ones(()).shape
@@ -287,7 +286,6 @@ def np_ufunc_legal_option(key: str, value: Any) -> bool:
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> mx.util.np_ufunc_legal_option("casting", "safe")
     True
     """

@@ -36,7 +36,6 @@ def train_section() -> AbstractContextManager[Any]:
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> from nbmod.contrib import autograd
     >>> x, gradient = mx.nd.array([1, 2]), mx.nd.zeros(2)
     >>> autograd.mark_variables([x], [gradient])
@@ -94,7 +93,6 @@ def grad_and_loss(func: Callable[..., Any], argnum: int | Sequence[int] | None =
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> square = mx.contrib.autograd.grad_and_loss(lambda x: x * x)
     >>> gradients, value = square(mx.nd.array([3]))
     >>> gradients[0].asnumpy().tolist(), value.asnumpy().tolist()

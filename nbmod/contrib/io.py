@@ -32,7 +32,6 @@ class DataLoaderIter(DataIter):
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> loader = [([[1, 2], [3, 4]], [0, 1]), ([[5, 6]], [1])]
     >>> batches = mx.contrib.io.DataLoaderIter(loader)
     >>> [(batch.data[0].shape, batch.pad) for batch in batches]

@@ -167,7 +167,6 @@ def read_model(paths: str | Sequence[str], epoch: int | None = None, shapes: Sha
     Examples
     --------
     >>> import os, tempfile
-    >>> import nbmod as mx
     >>> net = mx.sym.Variable("data") * mx.sym.Variable("scale")
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     prefix = os.path.join(folder, "net")
@@ -396,7 +395,6 @@ def write_model(model: StoredModel, path: str, epoch: int = 0, onnx: OnnxOptions
     Examples
     --------
     >>> import os, tempfile
-    >>> import nbmod as mx
     >>> net = mx.sym.Variable("data") * mx.sym.Variable("scale")
     >>> model = mx.convert.StoredModel(net, {"scale": mx.nd.array([2])}, {})
     >>> with tempfile.TemporaryDirectory() as folder:

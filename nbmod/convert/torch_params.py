@@ -77,7 +77,6 @@ def from_torch(state_dict: StateDict | Module, symbol: Symbol, mapping: Mapped |
     Examples
     --------
     >>> import numpy as np
-    >>> import nbmod as mx
     >>> state_dict = {"fc.weight": np.ones((2, 3)), "fc.bias": np.zeros(2)}
     >>> net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=2, name="output")
     >>> arg_params, aux_params = mx.convert.from_torch(state_dict, net)

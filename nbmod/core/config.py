@@ -175,7 +175,6 @@ def exact() -> AbstractContextManager[None]:
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> net = mx.sym.BatchNorm(mx.sym.Variable("x"))
     >>> with mx.exact():
     ...     executor = net.simple_bind(mx.cpu(), x=(2, 3))
@@ -217,7 +216,6 @@ def numpy_first(enabled: bool = True) -> AbstractContextManager[None]:
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=1)
     >>> module = mx.mod.Module(mx.sym.LinearRegressionOutput(net, name="softmax"))
     >>> with mx.numpy_first():

@@ -66,7 +66,6 @@ def verify_checkpoint(prefix: str, epoch: int) -> None:
     Examples
     --------
     >>> import os, tempfile
-    >>> import nbmod as mx
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     prefix = os.path.join(folder, "net")
     ...     mx.model.save_checkpoint(prefix, 1, mx.sym.Variable("data"), {}, {}, integrity=True)

@@ -24,7 +24,6 @@ def is_np_shape() -> bool:
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> mx.is_np_shape()
     False
     """
@@ -46,7 +45,6 @@ def set_np_shape(active: int) -> bool:
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> before = mx.set_np_shape(True)
     >>> mx.nd.ones(()).shape
     ()
@@ -67,7 +65,6 @@ class np_shape:
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> total = mx.sym.var("x") + 1
     >>> with mx.np_shape():
     ...     total.infer_shape_partial(x=(-1, 2))[1], total.infer_shape(x=())[1]

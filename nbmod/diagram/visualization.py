@@ -78,7 +78,6 @@ def print_summary(symbol: Symbol, shape: Mapping[str, Sequence[int]] | None = No
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=10, name="fc")
     >>> summary = mx.viz.print_summary(net, {"data": (1, 4)})
     --------------------------------------------------------------------------------
@@ -186,7 +185,6 @@ def plot_network(symbol: Symbol, title: str = "plot", save_format: str = "pdf",
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=10, name="fc")
     >>> drawing = mx.viz.plot_network(net, shape={"data": (1, 4)})
     >>> drawing.svg.startswith("<svg "), "1\u00d710" in drawing.svg
@@ -210,7 +208,6 @@ def network_dot(symbol: Symbol, title: str = "plot",
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> print(mx.viz.network_dot(mx.sym.Variable("x"), title="net").splitlines()[0])
     digraph "net" {
     """

@@ -230,7 +230,6 @@ def pass_diffs(symbol: Symbol, ctx: Context | None = None, grad_req: GradReq | N
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> from nbmod.execution.debug import pass_diffs
     >>> x = mx.sym.Variable("x")
     >>> net = mx.sym.exp(mx.sym.BlockGrad(x, name="block"), name="exp")

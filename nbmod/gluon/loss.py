@@ -90,7 +90,6 @@ class L2Loss(Loss):
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> mx.gluon.loss.L2Loss()(mx.nd.array([[1, 2]]), mx.nd.array([[1, 4]])).asnumpy().tolist()
     [1.0]
     """

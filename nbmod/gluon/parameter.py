@@ -43,7 +43,6 @@ class Parameter:
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> weight = mx.gluon.Parameter("weight", shape=(2, 3))
     >>> weight.initialize(mx.init.One())
     >>> float(weight.data().sum().asscalar())

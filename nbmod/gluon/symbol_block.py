@@ -46,7 +46,6 @@ class SymbolBlock:
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> data = mx.sym.var("data")
     >>> net = mx.gluon.SymbolBlock(mx.sym.FullyConnected(data, num_hidden=2, name="fc"), data)
     >>> net.initialize(mx.init.One())
@@ -160,7 +159,6 @@ class SymbolBlock:
 
         Examples
         --------
-        >>> import nbmod as mx
         >>> data = mx.sym.var("data")
         >>> net = mx.gluon.SymbolBlock(mx.sym.FullyConnected(data, num_hidden=2, name="fc"), data)
         >>> net.initialize()

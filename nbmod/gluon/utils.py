@@ -42,7 +42,6 @@ def split_data(data: NDArray, num_slice: int, batch_axis: int = 0, even_split: b
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> [x.shape for x in mx.gluon.utils.split_data(mx.nd.ones((4, 2)), 2)]
     [(2, 2), (2, 2)]
     """
@@ -77,7 +76,6 @@ def split_and_load(data: Any, ctx_list: Sequence[Context], batch_axis: int = 0,
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> parts = mx.gluon.utils.split_and_load([[1], [2]], [mx.cpu(0), mx.cpu(1)])
     >>> [part.context for part in parts]
     [cpu(0), cpu(1)]
@@ -109,7 +107,6 @@ def clip_global_norm(arrays: Sequence[NDArray], max_norm: float, check_isfinite:
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> x = mx.nd.array([3, 4])
     >>> mx.gluon.utils.clip_global_norm([x], 1), x.asnumpy().round(3).tolist()
     (5.0, [0.6000000238418579, 0.800000011920929])

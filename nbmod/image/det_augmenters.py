@@ -123,7 +123,6 @@ class DetHorizontalFlipAug(DetAugmenter):
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> import numpy as np
     >>> flip = mx.image.DetHorizontalFlipAug(1)
     >>> _, label = flip(mx.nd.zeros((4, 4, 3)), np.array([[0, 0.0, 0.25, 0.5, 1.0]]))
@@ -414,7 +413,6 @@ def CreateDetAugmenter(data_shape: Sequence[int], resize: int = 0, rand_crop: fl
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> augs = mx.image.CreateDetAugmenter((3, 4, 4), rand_mirror=True)
     >>> [type(aug).__name__ for aug in augs]
     ['DetHorizontalFlipAug', 'DetBorrowAug', 'DetBorrowAug']

@@ -97,7 +97,6 @@ def imresize(src: NDArray, w: int, h: int, interp: int = 1, out: NDArray | None 
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> mx.image.imresize(mx.nd.zeros((4, 6, 3), dtype="uint8"), 3, 2).shape
     (2, 3, 3)
     """
@@ -132,7 +131,6 @@ def copyMakeBorder(src: NDArray, top: int, bot: int, left: int, right: int, *arg
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> mx.image.copyMakeBorder(mx.nd.ones((2, 2, 1), dtype="uint8"), 1, 0, 0, 1, value=7).reshape(
     ...     (3, 3)).asnumpy().tolist()
     [[7, 7, 7], [1, 1, 7], [1, 1, 7]]
@@ -160,7 +158,6 @@ def interpolation(interp: int, old: Size | None = None, new: Size | None = None)
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> from nbmod.image.image_functions import interpolation
     >>> interpolation(9, (10, 10), (20, 20)), interpolation(9, (10, 10), (5, 5))
     (2, 3)
@@ -186,7 +183,6 @@ def scale_down(src_size: Size, size: Size) -> Size:
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> mx.image.scale_down((640, 480), (720, 120))
     (640, 106)
     """
@@ -212,7 +208,6 @@ def resize_short(src: NDArray, size: int, interp: int = 2) -> NDArray:
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> mx.image.resize_short(mx.nd.zeros((4, 8, 3), dtype="uint8"), 2).shape
     (2, 4, 3)
     """
@@ -243,7 +238,6 @@ def fixed_crop(src: NDArray, x0: int, y0: int, w: int, h: int, size: Size | None
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> mx.image.fixed_crop(mx.nd.zeros((4, 6, 3)), 1, 2, 3, 2).shape
     (2, 3, 3)
     """
@@ -299,7 +293,6 @@ def center_crop(src: NDArray, size: Size, interp: int = 2) -> tuple[NDArray, Box
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> part, box = mx.image.center_crop(mx.nd.zeros((4, 6, 3)), (2, 2))
     >>> part.shape, box
     ((2, 2, 3), (2, 1, 2, 2))
@@ -371,7 +364,6 @@ def color_normalize(src: NDArray, mean: Any, std: Any = None) -> NDArray:
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> mx.image.color_normalize(mx.nd.array([[[3, 4]]]), mx.nd.array([1, 2]), 2).asnumpy().tolist()
     [[[1.0, 1.0]]]
     """
@@ -409,7 +401,6 @@ def imrotate(src: NDArray, rotation_degrees: Any, zoom_in: bool = False, zoom_ou
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> mx.image.imrotate(mx.nd.array([[[1, 2], [3, 4]]]), 90).round().asnumpy().tolist()
     [[[2.0, 4.0], [1.0, 3.0]]]
     """

@@ -49,7 +49,6 @@ class DataDesc(namedtuple("DataDesc", ["name", "shape"])):
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> desc = mx.io.DataDesc("data", (32, 10), layout="NC")
     >>> desc == ("data", (32, 10)), desc.layout
     (True, 'NC')
@@ -87,7 +86,6 @@ class DataDesc(namedtuple("DataDesc", ["name", "shape"])):
 
         Examples
         --------
-        >>> import nbmod as mx
         >>> mx.io.DataDesc.get_batch_axis("TNC")
         1
         """
@@ -145,7 +143,6 @@ class DataBatch:
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> print(mx.io.DataBatch([mx.nd.zeros((2, 3))], [mx.nd.zeros((2,))]))
     DataBatch: data shapes: [(2, 3)] label shapes: [(2,)]
     """
@@ -327,7 +324,6 @@ class DataIter:
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> class Ones(mx.io.DataIter):
     ...     provide_data, provide_label = [mx.io.DataDesc("data", (2, 3))], []
     ...     count = 0

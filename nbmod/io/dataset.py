@@ -82,7 +82,6 @@ class DatasetIter(SampledIter):
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> import numpy as np
     >>> dataset = [(np.full(3, number), number % 2) for number in range(5)]
     >>> batches = mx.io.DatasetIter(dataset, batch_size=2)

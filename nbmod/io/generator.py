@@ -66,7 +66,6 @@ class GeneratorIter(WholeBatches):
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> def squares():
     ...     for number in range(3):
     ...         yield [float(number), float(number ** 2)], number

@@ -195,7 +195,6 @@ def MNISTIter(**options: Any) -> MXDataIter:
     Examples
     --------
     >>> import os, struct, tempfile
-    >>> import nbmod as mx
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     image, label = os.path.join(folder, "images"), os.path.join(folder, "labels")
     ...     with open(image, "wb") as file:

@@ -115,7 +115,6 @@ class NDArrayIter(DataIter):
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> import numpy as np
     >>> samples = mx.io.NDArrayIter(np.arange(10).reshape(5, 2), np.arange(5), batch_size=2)
     >>> samples.provide_data[0].name, samples.provide_data[0].shape
@@ -206,7 +205,6 @@ class NDArrayIter(DataIter):
 
         Examples
         --------
-        >>> import nbmod as mx
         >>> import numpy as np
         >>> samples = mx.io.NDArrayIter(np.arange(4), batch_size=2)
         >>> _ = samples.next()

@@ -35,7 +35,6 @@ class PrefetchingIter(WholeBatches):
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> import numpy as np
     >>> left = mx.io.NDArrayIter(np.zeros((4, 2)), batch_size=2)
     >>> right = mx.io.NDArrayIter(np.ones((4, 3)), batch_size=2)

@@ -26,7 +26,6 @@ class ResizeIter(WholeBatches):
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> import numpy as np
     >>> samples = mx.io.NDArrayIter(np.arange(4), batch_size=2)
     >>> longer = mx.io.ResizeIter(samples, 3)

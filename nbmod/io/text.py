@@ -209,7 +209,6 @@ def CSVIter(**options: Any) -> MXDataIter:
     Examples
     --------
     >>> import os, tempfile
-    >>> import nbmod as mx
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = os.path.join(folder, "rows.csv")
     ...     with open(path, "w") as file:
@@ -301,7 +300,6 @@ def LibSVMIter(**options: Any) -> MXDataIter:
     Examples
     --------
     >>> import os, tempfile
-    >>> import nbmod as mx
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = os.path.join(folder, "rows.libsvm")
     ...     with open(path, "w") as file:

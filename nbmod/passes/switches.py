@@ -89,7 +89,6 @@ def without_passes(*names: str) -> Iterator[None]:
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> with mx.without_passes("fuse_elementwise", "cse"):
     ...     executor = mx.sym.relu(mx.sym.Variable("x")).simple_bind(mx.cpu(), x=(2, 3))
     """

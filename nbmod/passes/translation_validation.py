@@ -77,7 +77,6 @@ class Validation:
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> from nbmod.execution.pipeline import validating
     >>> x = mx.sym.Variable("x")
     >>> with validating():

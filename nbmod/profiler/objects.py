@@ -25,7 +25,6 @@ class Domain:
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> domain = mx.profiler.Domain("reading")
     >>> with domain.new_task("decode"):
     ...     pass  # is measured while the profiler runs
@@ -260,7 +259,6 @@ def scope(name: str = "<unk>:", append_mode: bool = True) -> Iterator[None]:
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> with mx.profiler.scope("encoder"):
     ...     total = mx.nd.ones((2,)) + 1
     """

@@ -79,7 +79,6 @@ def set_state(state: str = "stop", profile_process: str = "worker") -> None:
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> mx.profiler.set_state("run")
     >>> total = mx.nd.ones((2,)) + mx.nd.ones((2,))
     >>> mx.profiler.set_state("stop")

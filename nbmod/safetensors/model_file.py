@@ -51,7 +51,6 @@ def save(path: Path, data: Mapping[str, NDArray | Array],
     Examples
     --------
     >>> import os, tempfile
-    >>> import nbmod as mx
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = os.path.join(folder, "net.safetensors")
     ...     mx.safetensors.save(path, {"weight": mx.nd.array([1, 2], dtype="float16")})
@@ -144,7 +143,6 @@ def save_model(path: Path, symbol: Symbol, arg_params: Mapping[str, NDArray],
     Examples
     --------
     >>> import os, tempfile
-    >>> import nbmod as mx
     >>> net = mx.sym.Variable("data") * mx.sym.Variable("scale")
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = os.path.join(folder, "net.safetensors")

@@ -36,7 +36,6 @@ def random_arrays(*shapes: tuple[int, ...]) -> Any:
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> [array.shape for array in mx.test_utils.random_arrays((2, 3), (4,))]
     [(2, 3), (4,)]
     """
@@ -226,7 +225,6 @@ def np_reduce(dat: np.ndarray, axis: Any, keepdims: bool, numpy_reduce_func: Cal
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> import numpy as np
     >>> mx.test_utils.np_reduce(np.ones((2, 3, 4)), (0, 2), False, np.sum).tolist()
     [8.0, 8.0, 8.0]

@@ -34,7 +34,6 @@ def same(a: Any, b: Any) -> bool:
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> mx.test_utils.same(mx.nd.ones(2), [1, 1])
     True
     """
@@ -81,7 +80,6 @@ def almost_equal(a: Any, b: Any, rtol: float | None = None, atol: float | None =
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> mx.test_utils.almost_equal([1.0, 2.0], [1.0, 2.001], rtol=1e-2)
     True
     """

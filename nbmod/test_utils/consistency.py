@@ -68,7 +68,6 @@ def check_consistency(sym: Any, ctx_list: Sequence[Mapping[str, Any]], scale: fl
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> net = mx.sym.tanh(mx.sym.Variable("x"), name="net")
     >>> cases = [{"ctx": mx.cpu(), "x": (2, 3), "type_dict": {"x": dtype}}
     ...          for dtype in ("float64", "float32")]

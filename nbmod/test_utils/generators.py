@@ -38,7 +38,6 @@ def gen_buckets_probs_with_ppf(ppf: Callable[[float], float], nbuckets: int
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> mx.test_utils.gen_buckets_probs_with_ppf(lambda share: 10 * share, 2)
     ([(0.0, 5.0), (5.0, 10.0)], [0.5, 0.5])
     """

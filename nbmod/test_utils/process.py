@@ -31,7 +31,6 @@ def environment(*args: Any) -> Iterator[None]:
     Examples
     --------
     >>> import os
-    >>> import nbmod as mx
     >>> with mx.test_utils.environment("NAME_OF_AN_EXAMPLE", "1"):
     ...     os.environ["NAME_OF_AN_EXAMPLE"]
     '1'

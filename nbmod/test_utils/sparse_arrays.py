@@ -67,7 +67,6 @@ def rand_sparse_ndarray(shape: Sequence[int], stype: str, density: float | None 
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> array, (data, indices) = mx.test_utils.rand_sparse_ndarray((5, 2), "row_sparse", density=1)
     >>> indices.tolist(), data.shape
     ([0, 1, 2, 3, 4], (5, 2))

@@ -38,7 +38,6 @@ def simple_forward(sym: Any, ctx: Context | None = None, is_train: bool = False,
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> import numpy as np
     >>> x = mx.sym.Variable("x")
     >>> mx.test_utils.simple_forward(2 * x, x=np.array([1.0, 2.0])).tolist()

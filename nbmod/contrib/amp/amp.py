@@ -70,7 +70,6 @@ def convert_symbol(sym: Symbol, target_dtype: str = "float16",
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> dense = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=2, name="fc")
     >>> mixed = mx.contrib.amp.convert_symbol(mx.sym.softmax(dense, name="p"))
     >>> [name for name in mixed.get_internals().list_outputs() if "amp" in name]
@@ -128,7 +127,6 @@ def convert_model(sym: Symbol, arg_params: Params, aux_params: Params,
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> dense = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=2, no_bias=True,
     ...                               name="fc")
     >>> mixed, args, aux = mx.contrib.amp.convert_model(
@@ -181,7 +179,6 @@ def convert_bucketing_module(bucketing_mod: BucketingModule, target_dtype: str =
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> def sym_gen(length):
     ...     x = mx.sym.mean(mx.sym.Variable("data"), axis=1)
     ...     return mx.sym.FullyConnected(x, num_hidden=2, name="fc"), ["data"], []
@@ -407,7 +404,6 @@ def list_lp16_ops(target_dtype: str) -> list[str]:
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> mx.contrib.amp.list_lp16_ops("float16")
     ['Convolution', 'Deconvolution', 'FullyConnected', 'RNN']
     """

@@ -72,7 +72,6 @@ class LayerOutputMinMaxCollector(_LayerCollector):
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> collector = mx.contrib.quantization.LayerOutputMinMaxCollector("int8")
     >>> collector.collect("fc_output", mx.nd.array([-1, 2]))
     >>> collector.collect("fc_output", mx.nd.array([0, 3]))

@@ -202,7 +202,6 @@ def quantize_model(sym: Symbol, arg_params: Params, aux_params: Params,
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> symbol = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=1, name="fc")
     >>> args = {"fc_weight": mx.nd.array([[1, -2]]), "fc_bias": mx.nd.array([0.5])}
     >>> quantized, qargs, aux = mx.contrib.quantization.quantize_model(

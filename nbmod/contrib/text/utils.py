@@ -35,7 +35,6 @@ def count_tokens_from_str(source_str: str, token_delim: str = " ", seq_delim: st
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> mx.contrib.text.utils.count_tokens_from_str("to be or not to be")["to"]
     2
     """

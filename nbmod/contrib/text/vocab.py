@@ -42,7 +42,6 @@ class Vocabulary:
     Examples
     --------
     >>> import collections
-    >>> import nbmod as mx
     >>> words = collections.Counter(["to", "be", "or", "not", "to", "be"])
     >>> vocabulary = mx.contrib.text.vocab.Vocabulary(words, min_freq=2)
     >>> vocabulary.idx_to_token, vocabulary.to_indices(["to", "see"])

@@ -39,7 +39,6 @@ def short_hash(name: str) -> str:
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> mx.gluon.model_zoo.model_store.short_hash("alexnet")
     '44335d1f'
     """

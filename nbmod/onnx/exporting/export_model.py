@@ -119,7 +119,6 @@ def export_model(sym: Symbol | str | os.PathLike[str], params: Params,
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=2, name="fc")
     >>> params = {"fc_weight": mx.nd.ones((2, 3)), "fc_bias": mx.nd.zeros((2,))}
     >>> mx.onnx.export_model(net, params, [(1, 3)], onnx_file_path="fc.onnx")  # doctest: +SKIP

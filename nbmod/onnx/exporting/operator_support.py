@@ -32,7 +32,6 @@ def get_operator_support(opset_version: int | None = None) -> list[str]:
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> "Convolution" in mx.onnx.get_operator_support()
     True
     """

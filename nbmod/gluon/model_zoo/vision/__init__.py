@@ -16,7 +16,6 @@ Begin with `alexnet.py`.  Imports `base`, `context`, `gluon.model_zoo`, `initial
 
 Examples
 --------
->>> import nbmod as mx
 >>> net = mx.gluon.model_zoo.vision.get_model("resnet18_v1", classes=10, prefix="net_")
 >>> net.symbol.list_outputs(), net.symbol.infer_shape(data=(1, 3, 32, 32))[1]
 (['net_dense0_fwd_output'], [(1, 10)])
@@ -63,7 +62,6 @@ def get_model(name: str, **kwargs: Any) -> Network:
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> mx.gluon.model_zoo.vision.get_model("squeezenet1.1", prefix="net_").name
     'net'
     """

@@ -28,7 +28,6 @@ class AlexNet(Classifier):
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> net = mx.gluon.model_zoo.vision.AlexNet(classes=10)
     >>> net.symbol.infer_shape(data=(1, 3, 224, 224))[1]
     [(1, 10)]
