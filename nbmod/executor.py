@@ -113,7 +113,7 @@ class Executor:
         if self._binding.is_sparse:
             from .execution.sparse_program import SparseProgram
 
-            return SparseProgram(self._binding)
+            return SparseProgram(self._binding, Executor)
         if key is not None or lacks_elements(*self._binding.inferred):
             return InterpretedProgram(self._binding, self._states, key or "eager")
         return self._planned(optimize)

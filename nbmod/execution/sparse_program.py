@@ -77,9 +77,12 @@ def infer_network(binding: BindArguments) -> StorageTypes:
 class SparseProgram:
     """A network with sparse arrays that runs node by node, and region by region.
 
-    def __init__(self, binding: BindArguments):
+    `bind` makes the executor of a region.
+    """
+
+    def __init__(self, binding: BindArguments, bind: Bind):
         _require_supported(binding)
-        self._binding, self._types = binding, infer_network(binding)
+        self._binding, self._bind, self._types = binding, bind, infer_network(binding)
         self._program = self._ran = self._interpreted(self._contracted())
         for region in self._regions:
             self._program.facts.state(region)["executor"] = self._bound(region)
@@ -120,7 +123,7 @@ class SparseProgram:
         own = {name for name, entry in network.written.items() if entry.node.source is region}
         read = {op.names[entry.index] for entry in network.read
                 if entry.node.source is region and isinstance(entry.node.op, Backward)}
-        return BoundRegion(op, self._binding, own, read - own)
+        return BoundRegion(op, self._binding, own, read - own, self._bind)
 
     @cached_property
     def _node_by_node(self) -> InterpretedProgram:

@@ -51,7 +51,7 @@ def _members(op: MultiUpdate, ins: Arrays, outs: Arrays) -> list[TensorUpdate] |
         updates.append(TensorUpdate(program, *([tensors[name] for name in names]
                                                for names in (program.inputs, program.outputs))))
     device = outs[0].device
-    return None if overlap(map(_touched, updates), device) else updates
+    return None if overlap(map(_touched, updates), device.span) else updates
 
 
 def _touched(member: TensorUpdate) -> tuple[list[Any], Sequence[Any]]:
