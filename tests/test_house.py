@@ -28,6 +28,7 @@ LAYERS = (
     ("context", "core.short_tracebacks"),
     ("graph",),
     ("ops.build",),
+    ("ops.simd.denormals", "ops.simd.host", "ops.simd.ir"),
     ("ops",),
     ("ops.simd",),
     ("ops.control_flow", "ops.elementwise", "ops.linalg"),
@@ -72,7 +73,6 @@ UPWARD_IMPORTS = {
     ("ndarray.invocation", "ndarray.sparse_eager"): "calls with sparse arrays go there",
     ("ndarray.sparse_array", "ndarray.sparse"): "methods of arrays are functions of arrays",
     ("ops.device", "ops.optimizer.multi_tensor_apply"): "devices run kernels of all layers",
-    ("ops.jit", "ops.simd.denormals"): "the kernel that sets the floating-point mode is compiled",
     ("startup.sitecustomize", "compat.mxnet_name"):
         "children import nbmod when they import MXNet or NumPy",
     ("symbol.fluent", "symbol.functions"): "methods of symbols are functions of symbols",

@@ -56,7 +56,10 @@ from ..ops.jit import (
     keeps_code,
     kernel_file,
     num_threads,
+    switch_here,
+    switch_pool,
 )
+from ..ops.simd.denormals import FLUSH
 from .steps import PlannedProgram, run_steps, run_watched
 
 if TYPE_CHECKING:
@@ -400,8 +403,6 @@ def _bound(request: Request) -> PlannedProgram:
 
 def recorded(program: PlannedProgram) -> dict[tuple[Kernel, tuple[object, ...]], None]:
     """Kernels and argument types; a step that fails on arbitrary values is skipped."""
-    from ..ops.simd.denormals import FLUSH, switch_here, switch_pool
-
     for mode in program.modes:
         mode.is_train = bool(program.compiled.heads)
     with dry_run() as kernels:

@@ -23,12 +23,10 @@ from __future__ import annotations
 import logging
 import os
 import pathlib
-import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache, cached_property, partial
-from importlib.util import find_spec
 from operator import index
 from typing import Any
 
@@ -37,11 +35,20 @@ import numpy as np
 from ..base import ArgumentError, MXNetError
 from ..core.collector import without_collector
 from ..core.config import CONFIG, is_exact
-from ..core.fork import fresh, in_child, prepare
+from ..core.fork import fresh, in_child
 from ..core.interrupts import deferred, from_handler
+from .build.compiler import (
+    compiler_trouble,
+    has_compiler,
+    lacks_compiler,
+    numba_package,
+    pays_off,
+    require_compiler,
+)
 from .build.forks import survive_forks
+from .build.inlining import FASTMATH, inlined, link, prange
 from .build.levels import restrict_numba
-from .build.linkage import kernel_compiler, linked
+from .build.linkage import kernel_compiler
 from .build.progress import CompileListener
 from .build.store import (
     cache_folder,
@@ -52,6 +59,7 @@ from .build.store import (
     kept_files,
     loads_code,
 )
+from .simd.denormals import FLUSH, switch
 
 __all__ = ["kernel", "inlined", "prange", "Kernel", "cache_folder", "call_before_compiling",
            "compile_ahead", "compiler_trouble", "denormals", "dry_run", "has_compiler",
@@ -60,15 +68,9 @@ __all__ = ["kernel", "inlined", "prange", "Kernel", "cache_folder", "call_before
 
 LOG = logging.getLogger("nbmod")
 
-FASTMATH = {"contract", "nsz", "arcp", "afn", "reassoc"}
-"""Relaxations kernels may opt into: no assumption that NaN or infinity cannot occur."""
-
 SPINS = 10_000
 """Spins of an idle libgomp thread before it sleeps: 10 to 45 ns each.  Steps of a network are 2 to
 50 us apart; with threads awake, a kernel starts in 3 us instead of 33."""
-
-prange = range
-"""Placeholder until numba is imported; `_numba` puts numba's own into the kernels' modules."""
 
 class _ThreadMode(threading.local):
     """The state of a Python thread: the mode (thread, denormals' bits) that its kernels run in."""
@@ -129,37 +131,6 @@ def _undisturbed(compile: Callable[..., Any], *args: Any) -> Any:
         return compile(*args)
 
 
-def _link(namespace: dict[str, Any]) -> None:
-    """Replace the placeholders in the module of a kernel by numba's own functions."""
-    for name, value in list(namespace.items()):
-        if isinstance(value, Inlined):
-            namespace[name] = value.compile()
-        elif value is range and name == "prange":
-            namespace[name] = _numba().prange
-
-
-class Inlined:
-    """A helper of kernels; compiled when the first kernel that calls it is."""
-
-    def __init__(self, function: Callable, fastmath: bool = False, always: bool = False):
-        self.function = function
-        self.fastmath = FASTMATH if fastmath else False
-        self.always = always
-        self.fingerprint_parts: tuple = (function, fastmath, always)
-        self._compiled: Any = None
-
-    def compile(self) -> Any:
-        if self._compiled is None:
-            self._compiled = linked(self.function, fastmath=self.fastmath, nogil=True,
-                                    error_model="numpy", inline="never", forceinline=self.always)
-            self._compiled.fingerprint_parts = self.fingerprint_parts
-            _link(self.function.__globals__)
-        return self._compiled
-
-    def __call__(self, *args: Any) -> Any:
-        return self.function(*args)
-
-
 class Kernel:
     """A function compiled at its first call; `parallel` ones run one at a time (see `_gate`)."""
 
@@ -196,15 +167,15 @@ class Kernel:
         # Compiled code does not warn of overflow and the like.
         if not has_compiler():
             return np.errstate(all="ignore")(self.plain or self.function)
-        if _numba().config.DISABLE_JIT:
+        if numba_package().config.DISABLE_JIT:
             return np.errstate(all="ignore")(self.function)
         _configure_libgomp()
         _silence_compiler_log()
         _show_progress()
         restrict_numba()
         survive_forks(self.parallel)
-        _link(self.function.__globals__)
-        dispatcher = _numba().njit(
+        link(self.function.__globals__)
+        dispatcher = numba_package().njit(
             self.function, fastmath=self.fastmath, nogil=True, error_model="numpy",
             no_cfunc_wrapper=True, _nrt=False, pipeline_class=kernel_compiler(self.parallel))
         if loads_code():
@@ -231,7 +202,7 @@ class Kernel:
     def _explained(self, error: Exception, args: Sequence[Any]) -> Exception:
         """`error`, or an MXNetError with the argument types if it is a typing error of numba."""
         if not has_compiler() or not isinstance(
-                error, (_numba().core.errors.NumbaError, TypeError, NotImplementedError)):
+                error, (numba_package().core.errors.NumbaError, TypeError, NotImplementedError)):
             return error
         code = self.function.__code__
         names = code.co_varnames[:code.co_argcount]
@@ -270,7 +241,7 @@ def _enter_pool(compiled: Any, args: Sequence[Any]) -> None:
         if _pool != _thread.mode:
             assert _thread.mode is not None
             before = np.empty(num_threads(), np.int64)
-            _switches().switch_pool.compile()(before, _thread.mode[1])
+            switch_pool.compile()(before, _thread.mode[1])
             _pool = _thread.mode
         compiled(*args)
 
@@ -292,26 +263,24 @@ class denormals:
     __slots__ = ("_bits", "_before", "_mode")
 
     def __init__(self, keep: bool):
-        self._bits = 0 if keep else _switches().FLUSH
+        self._bits = 0 if keep else _flush_bits()
         self._before = np.empty(1, np.int64)
 
     def __enter__(self) -> None:
-        _switches().switch_here(self._before, self._bits)
+        switch_here(self._before, self._bits)
         self._mode, _thread.mode = _thread.mode, (_thread.identity, self._bits)
 
     def __exit__(self, *_: Any) -> None:
         _thread.mode, bits = self._mode, self._before[0]
-        _switches().switch_here(self._before, bits)
+        switch_here(self._before, bits)
 
 
 @cache
-def _switches() -> Any:
-    """The module of the kernels that set the bits; it imports this one."""
-    from .simd import denormals
-
+def _flush_bits() -> int:
+    """The bits of the mode that flushes."""
     for kind in "efd":
         np.finfo(kind)  # NumPy computes the smallest numbers now, before they are flushed
-    return denormals
+    return FLUSH
 
 
 def kernel(function: Callable | None = None, *, parallel: bool = False, fastmath: bool = False,
@@ -326,15 +295,17 @@ def kernel(function: Callable | None = None, *, parallel: bool = False, fastmath
     return Kernel(function, parallel, fastmath, plain)
 
 
-def inlined(function: Callable | None = None, *, fastmath: bool = False, always: bool = False
-            ) -> Any:
-    """Decorator of helpers that kernels call.
+@kernel
+def switch_here(before, bits):
+    """Set bits of the mode in the calling thread; `before` gets the previous ones."""
+    switch(before, 0, bits)
 
-    always: even where LLVM finds them too large.
-    """
-    if function is None:
-        return lambda f: Inlined(f, fastmath, always)
-    return Inlined(function, fastmath, always)
+
+@kernel(parallel=True)
+def switch_pool(before, bits):
+    """The same in as many threads as `before` has elements: this one, and those of the pool."""
+    for thread in prange(len(before)):
+        switch(before, np.int64(thread), bits)
 
 
 def _configure_libgomp() -> None:
@@ -430,8 +401,8 @@ def require_compiler(purpose: str) -> None:
 def _start_threads() -> Any:
     """The compiler, with the threads of its parallel loops."""
     _configure_libgomp()
-    _numba().get_num_threads()
-    return _numba()
+    numba_package().get_num_threads()
+    return numba_package()
 
 
 @cache
@@ -453,7 +424,7 @@ def num_threads() -> int:
 def threading_layer() -> str:
     """The library that runs threads of kernels: tbb, omp or workqueue; '' before the first one."""
     try:
-        return _numba().threading_layer() if has_compiler() else ""
+        return numba_package().threading_layer() if has_compiler() else ""
     except ValueError:
         return ""
 
@@ -480,7 +451,7 @@ def _most_threads() -> int:
     """The most threads of a parallel kernel; without a compiler as many as there are cores, though
     nothing uses them, so that scripts run."""
     if has_compiler():
-        return int(_numba().config.NUMBA_NUM_THREADS)
+        return int(numba_package().config.NUMBA_NUM_THREADS)
     return os.cpu_count() or 1
 
 

@@ -18,6 +18,7 @@ import nbmod as mx
 from nbmod.kvstore.sums import Sums
 from nbmod.ndarray import NDArray
 from nbmod.ops import OPS, device
+from nbmod.ops.build.inlining import Inlined
 from nbmod.ops.cuda import check
 from nbmod.ops.cuda import device as gpu_device
 from nbmod.ops.cuda.lib.kernel_math import SCALAR_NUMPY, scalar_function
@@ -26,7 +27,6 @@ from nbmod.ops.cuda.runtime.device_memory import Array
 from nbmod.ops.cuda.runtime.graph_replay import GraphReplay, Launcher
 from nbmod.ops.cuda.runtime.launch import CudaKernel, Launch, PerRun
 from nbmod.ops.device import CPU
-from nbmod.ops.jit import Inlined
 from nbmod.ops.op import Call
 
 

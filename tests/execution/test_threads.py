@@ -14,10 +14,11 @@ import pytest
 
 import nbmod as mx
 from nbmod.ops import jit
-from nbmod.ops.simd import denormals
+from nbmod.ops.jit import switch_here
+from nbmod.ops.simd.denormals import FLUSH
 
 SMALL = np.float32(1e-30)
-needs_flush = pytest.mark.skipif(not denormals.FLUSH, reason="denormals cannot be switched here")
+needs_flush = pytest.mark.skipif(not FLUSH, reason="denormals cannot be switched here")
 
 
 def keeps_denormals():
@@ -109,11 +110,11 @@ def test_custom_operators_keep_denormals():
 def test_what_others_have_set_stays():
     """A library may have set the bits already."""
     before = np.empty(1, np.int64)
-    denormals.switch_here(before, denormals.FLUSH)
+    switch_here(before, FLUSH)
     try:
         assert not products(multiply).any() and not keeps_denormals()
     finally:
-        denormals.switch_here(np.empty(1, np.int64), before[0])
+        switch_here(np.empty(1, np.int64), before[0])
     assert keeps_denormals()
 
 

@@ -203,7 +203,7 @@ def test_an_unknown_level_is_an_error(monkeypatch):
 
 def test_a_level_after_numba_has_begun_is_an_error(tmp_path):
     code = ("import numba, numpy as np\nnumba.njit(lambda x: x + 1)(1)\n"
-            "import nbmod as mx\nfrom nbmod.ops.simd.denormals import switch_here\n"
+            "import nbmod as mx\nfrom nbmod.ops.jit import switch_here\n"
             "try:\n    switch_here(np.empty(1, np.int64), 0)\n"
             "except mx.MXNetError as error:\n    print(error)")
     level = next(name for name in levels.LEVELS if levels.LEVELS[name].machine

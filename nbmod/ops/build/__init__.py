@@ -3,6 +3,8 @@
 A kernel is stored under a digest of all that its machine code depends on, so nothing in the cache
 is ever out of date; a file is complete, or it is absent.
 
+    compiler.py        numba, or why it cannot be imported
+    inlining.py        `@inlined`, and placeholders in the modules of kernels
     fingerprint.py     the digest of a kernel's sources: everything that its machine code depends on
     levels.py          CPU levels: the sets of instruction sets that kernels are shipped for
     trust.py           whether another user could have written a file of compiled code

@@ -18,7 +18,7 @@ from types import FunctionType
 import numpy as np
 from numpy import float32, float64, floor, int32, uint16
 
-from ..jit import Inlined, inlined
+from ..build.inlining import Inlined, inlined
 from . import special
 
 __all__ = ["SPECIAL"]

@@ -11,10 +11,9 @@ import platform
 
 import numpy as np
 
-from ..jit import kernel, prange
 from .ir import IRValue, MicroKernel, Vectors
 
-__all__ = ["FLUSH", "switch_here", "switch_pool"]
+__all__ = ["FLUSH", "switch"]
 
 _MACHINE = platform.machine().lower()
 _X86, _ARM = _MACHINE in ("x86_64", "amd64"), _MACHINE in ("aarch64", "arm64")
@@ -57,17 +56,4 @@ def _reference(before: np.ndarray, at: int, bits: int) -> None:
     """Python code cannot set the register."""
 
 
-_switch = MicroKernel(("before", "at", "bits"), _emit, _reference)
-
-
-@kernel
-def switch_here(before, bits):
-    """In the calling thread."""
-    _switch(before, 0, bits)
-
-
-@kernel(parallel=True)
-def switch_pool(before, bits):
-    """In as many threads as `before` has elements: the calling one and those of numba's pool."""
-    for thread in prange(len(before)):
-        _switch(before, np.int64(thread), bits)
+switch = MicroKernel(("before", "at", "bits"), _emit, _reference)

@@ -18,8 +18,8 @@ from numpy.typing import DTypeLike
 
 from ...core.config import CONFIG
 from ...core.interrupts import deferred
+from ..build.compiler import has_compiler
 from ..build.levels import chosen, features_of
-from ..jit import has_compiler
 
 __all__ = ["Registers", "cpu_name", "has_features", "l2_cache_bytes", "lanes", "registers"]
 

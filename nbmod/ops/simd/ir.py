@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import DTypeLike
 
-from ..jit import Inlined
+from ..build.inlining import Inlined
 from .host import lanes
 
 if TYPE_CHECKING:
