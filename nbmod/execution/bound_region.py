@@ -30,6 +30,8 @@ class BoundNetwork(Protocol):
 
     def backward(self, out_grads: Arrays, is_train: bool) -> None: ...
 
+    def debug_str(self) -> str: ...
+
 
 Bind: TypeAlias = Callable[[BindArguments], BoundNetwork]
 
