@@ -4,9 +4,10 @@ Every store has the interface of `base`, of which training needs `broadcast` and
 
     base.py         `KVStoreBase`, the interface, and `create`, which finds a store by name
     compression.py  gradients in two bits, with the error fed back
+    key_values.py   arguments of stores, as pairs of a key and its arrays
     kvstore.py      `KVStore`: the stores of one process, `local`, `device` and `nccl`
     row_pull.py     rows of stored arrays, for `row_sparse_pull`
-    sums.py         sums over GPUs that read each other's memory, one launch for all keys
+    sums.py         sums of arrays, over GPUs by one launch for all keys
     nccl.py         sums and copies between GPUs by NVIDIA's NCCL
     distributed/    stores of several processes, `dist_sync` and `dist_async`
 

@@ -190,7 +190,7 @@ class KVStoreBase:
         Parameters
         ----------
         compression_params : dict
-            Options of the compression.
+            ``{"type": "2bit", "threshold": 0.5}``; the threshold is a positive number.
         """
         raise self._abstract("set_gradient_compression")
 

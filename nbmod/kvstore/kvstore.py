@@ -1,10 +1,7 @@
 """The in-process key-value store: `local`, `device` and `nccl`.
 
-A store maps keys to one NDArray each.  `push` sums the values given for a key, from left to right,
-so two runs are bitwise equal; then either an updater merges the sum into the stored array, or the
-sum replaces it.  `pull` copies the stored array out.  There is one process, so the kinds differ
-only in where sums are formed and arrays stored: on the CPU, or on the devices of the values, where
-every one of these keeps its share of the keys (and in gradient compression, which is for the
+The kinds differ in where sums are formed and arrays stored: on the CPU, or on the devices of the
+values, each of which keeps its share of the keys (and in gradient compression, which is for the
 latter).  All `cpu(i)` share one memory: values are summed in place.  A store of the kind `nccl` is
 a `device` store whose GPUs exchange values by NVIDIA's library (see `kvstore.nccl`).
 
@@ -21,28 +18,23 @@ from typing import TypeGuard
 
 import numpy as np
 
-from ..base import CheckError, MXNetError, integer_types, warn_user
+from ..base import CheckError, MXNetError, warn_user
 from ..context import Context, cpu
-from ..ndarray import NDArray, invoke, mutation
+from ..ndarray import NDArray
 from ..ndarray.sparse_array import share_rows
 from ..ops.device import Device, device_of
-from ..ops.elementwise.arithmetic import AddN
 from ..optimizer import Optimizer, Updater, get_updater
 from ..optimizer.state_files import load_states_file, save_states_file
 from ..optimizer.updater import is_fusible
-from .base import BUILT_IN, KVStoreBase, PerDevice, check_capability
+from .base import BUILT_IN, KVStoreBase, check_capability
 from .compression import Key, TwoBit
+from .key_values import Keys, Pairs, Values, _pairs, _row_lists, _targets
 from .nccl import reduction_class
 from .row_pull import Rows, require_rows, write_rows
-from .sums import Job, PreparedSums, by_device
+from .sums import Job, PreparedSums, _copied, _copy, _sum, by_device
 
 __all__ = ["KVStore", "takes_lists"]
 
-Keys = Key | Sequence[Key]
-"""A key, or several."""
-Values = PerDevice | Sequence[PerDevice]
-"""The arrays of a key, or those of several."""
-Pairs = list[tuple[Key, list[NDArray]]]
 UpdateFunction = Callable[[Key, NDArray, NDArray], None]
 """Changes a stored array: `update(key, pushed sum, stored)`."""
 
@@ -127,17 +119,14 @@ class KVStore(KVStoreBase):
 
     @property
     def type(self) -> str:
-        """The kind of the store."""
         return self._kind
 
     @property
     def rank(self) -> int:
-        """Index of this worker: 0, as there is only one."""
         return 0
 
     @property
     def num_workers(self) -> int:
-        """Number of workers: 1."""
         return 1
 
     @staticmethod
@@ -148,7 +137,7 @@ class KVStore(KVStoreBase):
     # -- values -----------------------------------------------------------------------------
 
     def init(self, key: Keys, value: Values) -> None:
-        """Create keys, each with a copy of its value.
+        """Create keys, all integers or all strings, each with a copy of its value.
 
         Parameters
         ----------
@@ -156,11 +145,6 @@ class KVStore(KVStoreBase):
             New keys.
         value : NDArray or list of NDArray
             One value for each key.
-
-        Raises
-        ------
-        MXNetError
-            If a key exists, or integers and strings are mixed.
         """
         pairs = _pairs(key, value, "value")
         self._check_new(pairs)
@@ -215,11 +199,6 @@ class KVStore(KVStoreBase):
             For each key a value, or a list with one for each device.
         priority : int, default 0
             Accepted for compatibility; has no effect.
-
-        Raises
-        ------
-        MXNetError
-            If a key does not exist or a shape differs from that stored.
         """
         pairs = _pairs(key, value, "value")
         self._check_pushed(pairs)
@@ -344,20 +323,13 @@ class KVStore(KVStoreBase):
 
         Parameters
         ----------
-        key : int, str or list
-            Keys.
+        key, priority
+            As for `push`.
         out : NDArray or list
             For each key the array to copy into, or a list with one for each device; required.
-        priority : int, default 0
-            Accepted for compatibility; has no effect.
         ignore_sparse : bool, default True
             Whether sparse arrays of `out` are left alone, with a warning: `row_sparse_pull` is for
             them.
-
-        Raises
-        ------
-        MXNetError
-            If a key does not exist or a shape differs from that stored.
         """
         pairs = _targets("pull", key, out)
         self._check(pairs)
@@ -374,18 +346,7 @@ class KVStore(KVStoreBase):
 
     def pushpull(self, key: Keys, value: Values, out: Values | None = None, priority: int = 0
                  ) -> None:
-        """Call `push`, then `pull`.
-
-        Parameters
-        ----------
-        key : int, str or list
-            Keys.
-        value : NDArray or list
-            As for `push`.
-        out : NDArray or list, optional
-            As for `pull`; the arrays of `value` by default.
-        priority : int, default 0
-            Accepted for compatibility; has no effect.
+        """Call `push`, then `pull`, with a key or a list of keys.
 
         Examples
         --------
@@ -445,20 +406,11 @@ class KVStore(KVStoreBase):
 
         Parameters
         ----------
-        key : int, str or list
-            Keys.
-        out : NDArray or list
-            For each key the array to copy into, or a list with one for each device; required.
-        priority : int, default 0
-            Accepted for compatibility; has no effect.
+        key, out, priority
+            As for `pull`.
         row_ids : NDArray or list of NDArray
             Indices of the rows, in any order; they may repeat. One array for all of `out`, or a
             list with one for each; required.
-
-        Raises
-        ------
-        MXNetError
-            If a row does not exist.
         """
         pairs = _targets("row_sparse_pull", key, out)
         self._check(pairs)
@@ -485,8 +437,7 @@ class KVStore(KVStoreBase):
         Returns
         -------
         bool
-            False, and nothing is done, if the store does not have such rows of the key in one
-            place.
+            False, and nothing is done, if no one place has such rows of the key.
         """
         self._check([(key, list(arrays))])
         return share_rows(self._stored[key], *arrays)
@@ -498,12 +449,7 @@ class KVStore(KVStoreBase):
     # -- updates ----------------------------------------------------------------------------
 
     def set_optimizer(self, optimizer: Optimizer) -> None:
-        """Update stored arrays at every push from now on.
-
-        Parameters
-        ----------
-        optimizer : Optimizer
-            Takes the sum that is pushed as gradient and the stored array as weight.
+        """Update stored arrays at every push from now on, with the pushed sum as gradient.
 
         Examples
         --------
@@ -529,17 +475,8 @@ class KVStore(KVStoreBase):
         """Compress what is pushed from now on.
 
         Each element is replaced by ``-threshold``, 0 or ``threshold``; the difference is added to
-        the next value of the same key and device (see `kvstore.compression`).
-
-        Parameters
-        ----------
-        compression_params : dict
-            ``{"type": "2bit", "threshold": 0.5}``; the threshold is a positive number.
-
-        Raises
-        ------
-        MXNetError
-            If the store is not of kind 'device', or the parameters are invalid.
+        the next value of the same key and device (see `kvstore.compression`).  Only stores of the
+        kind 'device' do so.
         """
         if "device" not in self._kind:
             raise MXNetError("Gradient compression is not supported for this type of kvstore: it "
@@ -559,11 +496,9 @@ class KVStore(KVStoreBase):
         load_states_file(self._require_updater(), fname)
 
     def state_dict(self) -> dict[str, object]:
-        """Get the residuals of gradient compression."""
         return {"residuals": {} if self._compression is None else dict(self._compression.residuals)}
 
     def load_state_dict(self, state: dict[str, object]) -> None:
-        """Restore the residuals of a store with the same gradient compression."""
         if self._compression is not None:
             self._compression.restore(state["residuals"], {
                 name: value.shape for name, value in self._stored.items()})

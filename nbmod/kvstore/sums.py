@@ -15,9 +15,10 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from ..ndarray import NDArray, mutation
+from ..context import Context
+from ..ndarray import NDArray, invoke, mutation
 from ..ops.device import CPU, Device, device_of
-from ..ops.elementwise.arithmetic import sum_program
+from ..ops.elementwise.arithmetic import AddN, sum_program
 from ..ops.optimizer.multi_tensor_apply import TensorUpdate, overlap
 
 __all__ = ["Job", "PreparedSums", "Sums", "by_device"]
@@ -112,3 +113,26 @@ def by_device(arrays: Iterable[NDArray]) -> Iterable[list[int]]:
 
 def _handles(jobs: Iterable[Job]) -> Iterable[object]:
     return (array._data for values, out in jobs for array in (*values, out))
+
+
+def _copied(array: NDArray, context: Context) -> NDArray:
+    return array.copyto(context)  # type: ignore[return-value]  # a context gives an array
+
+
+def _copy(value: NDArray, out: NDArray) -> None:
+    """Copy an array; one that is stored where it is used has been written there already."""
+    if value._data is not out._data:
+        value.copyto(out)
+    elif not out.is_sparse:
+        mutation.written(out._data)
+
+
+def _sum(values: Sequence[NDArray], context: Context, out: NDArray | None = None) -> NDArray:
+    """The sum of arrays on the device of `context`, left to right.  One value is its own sum."""
+    if len(values) == 1 and out is not None:
+        _copy(values[0], out)
+        return out
+    device = device_of(context)
+    local = [value if device_of(value.context) is device else _copied(value, context)
+             for value in values]
+    return invoke(AddN(len(local)), local, out) if len(local) > 1 else local[0]

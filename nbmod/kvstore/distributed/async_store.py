@@ -36,8 +36,10 @@ from ...optimizer import Optimizer, Updater
 from ...optimizer.state_files import save_states_file
 from ...optimizer.tensor_states import decoded_states, encoded_states
 from ..compression import Key
-from ..kvstore import Keys, KVStore, Pairs, Values, _key, _sum
+from ..key_values import Keys, Pairs, Values, _key
+from ..kvstore import KVStore
 from ..row_pull import Rows
+from ..sums import _sum
 from .communicator import Communicator, back_off
 from .distributed_store import DistributedStore, _row_sparse
 from .gathered_states import joined_states

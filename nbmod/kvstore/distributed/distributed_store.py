@@ -41,9 +41,10 @@ from ...optimizer.base_optimizer import RuleOptimizer
 from ...optimizer.state_files import save_states_file
 from ...optimizer.updater import is_fusible
 from ..compression import Key, TwoBit
-from ..kvstore import Keys, KVStore, Pairs, UpdateFunction, Values, _copied, _pairs, _sum
+from ..key_values import Keys, Pairs, Values, _pairs
+from ..kvstore import KVStore, UpdateFunction
 from ..row_pull import Rows
-from ..sums import Job
+from ..sums import Job, _copied, _sum
 from .bucket import Bucket, BucketKey, Scratch, buckets_of
 from .communicator import Communicator, allgather_texts
 from .gathered_states import gather_states, own_states
