@@ -351,7 +351,6 @@ class ModuleRegressor(RegressorMixin, _ModuleEstimator):
         return sym.identity(scores), sym.mean(errors, axis=1)
 
     def __sklearn_tags__(self) -> Any:
-        """Say that there may be several outputs."""
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags

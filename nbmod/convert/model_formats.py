@@ -264,17 +264,12 @@ def _newest_epoch(prefix: str) -> int:
 
 
 def suffix_of(path: str) -> str:
-    """The suffix that tells the format of a file.
+    """The suffix of a format, such as ``.onnx``; empty if it is none, as in ``resnet-1.5``.
 
     Parameters
     ----------
     path : str
         Name of the file.
-
-    Returns
-    -------
-    str
-        Such as ``.onnx``; empty if it is none of a format, as in ``resnet-1.5``.
     """
     suffix = os.path.splitext(path)[1].lower()
     return suffix if suffix in SUFFIXES else ""
