@@ -261,10 +261,7 @@ def require_other_files(targets: Collection[Path], sources: Iterable[Path]) -> N
 
 
 def require_writable(path: Path, regular: bool = False) -> None:
-    """Raise MXNetError if the file cannot be written, before the work for its content begins.
-
-    With `regular` it must not be a device or a pipe.
-    """
+    """Raise MXNetError if the file, which may have to be regular, cannot be written."""
     target = os.path.realpath(os.fspath(path))
     with named_errors(path):
         if os.path.isdir(target):

@@ -88,8 +88,7 @@ __all__ = ["add_dots", "add_gemm", "add_gemm_share", "gemm_workspace", "max_gemm
            "packed_b_spec", "prepare_gemm", "prepare_pack_b"]
 
 SERIAL = 1 << 20
-"""Multiplications up to which one thread, which takes 10 us, is as fast: to enter a parallel kernel
-takes 3 us where threads are awake."""
+"""Multiplications up to which one thread is as fast: a parallel kernel takes 3 us to enter."""
 MEDIUM, SMALL = TILE_ROWS[1:]
 
 
@@ -427,10 +426,7 @@ def packed_b_spec(depth: int, columns: int, dtype: DTypeLike) -> Spec:
 
 
 def prepare_pack_b(b: Any, packed: Any, first: int = 0) -> Run:
-    """A function that packs b (K, N), a view, as rows `first` ... of the packed B.
-
-    The panels of `packed` need not be adjacent.
-    """
+    """A function that packs b (K, N), a view, as rows `first` ... of the panels of `packed`."""
     distance = packed.strides[0] // packed.itemsize
     return partial(_pack_panels, flat_memory(b), _strides(b), b.shape[1], packed.shape[2], distance,
                    (first, len(b)), flat_memory(packed))
@@ -453,11 +449,6 @@ def prepare_gemm(a: Any, b: Any, c: Any, work: Any, *, alpha: float = 1.0, bias:
         Replace negative results by 0.
     packed : bool
         `b` is what `prepare_pack_b` has packed.
-
-    Raises
-    ------
-    ValueError
-        If the workspace is too small, or a transposed `c` has a bias or a packed `b`.
     """
     transposed = c.size and c.strides[-1] != c.itemsize and c.shape[-1] > 1
     if transposed and (bias is not None or packed):

@@ -115,8 +115,7 @@ def _eager_label_gradient(y: np.ndarray, label: np.ndarray, gx: np.ndarray, fact
 
 
 class ClassLabels(NamedTuple):
-    """The labels that SoftmaxOutput reads, flat; the shape of all; what they may be; and how many
-    are something else, an array of one element."""
+    """Labels that SoftmaxOutput reads, the shape of all, what they may be, and how many are not."""
 
     flat: Any
     shape: tuple[int, ...]
@@ -271,8 +270,7 @@ class SoftmaxOutput(_Loss, name="SoftmaxOutput", aliases=("Softmax",)):
         def factor() -> Any:
             divisor = {"batch": label.size, "null": view.lanes}.get(self.normalization)
             if divisor is None:
-                valid = np.trunc(label) != self.ignored
-                divisor = max(int(np.count_nonzero(valid)), 1)
+                divisor = max(int(np.count_nonzero(np.trunc(label) != self.ignored)), 1)
             return kind(as_float32(as_float32(self.grad_scale) / divisor))
 
         fixed = None if self.normalization == "valid" else factor()
@@ -297,7 +295,6 @@ class SoftmaxOutput(_Loss, name="SoftmaxOutput", aliases=("Softmax",)):
 
     def _probability_gradient(self, output: np.ndarray, label: np.ndarray, gradient: np.ndarray
                               ) -> None:
-        """The gradient for a label that holds probabilities."""
         np.subtract(output, label, out=gradient)
         np.multiply(gradient, gradient.dtype.type(as_float32(self.grad_scale)), out=gradient)
 
