@@ -340,8 +340,7 @@ def _order(joint: JointGraph, fused: FusedGraph, options: CompileOptions) -> Pla
 def validating() -> Iterator[None]:
     """A block in which every pass of networks that are bound is validated, as with NBMOD_CHECK=3.
 
-    MXNetError names the first pass that changes what a network computes (see
-    `passes.translation_validation`).
+    MXNetError names the first pass that changes a result (see `passes.translation_validation`).
     """
     token = _validates.set(True)
     try:
@@ -361,10 +360,7 @@ def validation_of(symbol: Inferred, trained: Sequence[str]) -> Validation | None
 
 @contextmanager
 def observing(symbol: Inferred, options: CompileOptions) -> Iterator[None]:
-    """A block in which the passes of a network are validated and printed, where that is asked for.
-
-    Networks that run node by node have no such passes.
-    """
+    """A block in which the passes of a network are validated and printed, if that is on."""
     validation = validation_of(symbol, options.trained) if options.optimize else None
     prints = CONFIG.print_passes and options.optimize
     with observed(*[validation] if validation else [], *[_printer(symbol)] if prints else []):
