@@ -75,17 +75,12 @@ def is_training() -> bool:
 
 
 def record(train_mode: bool = True) -> RecordingScope:
-    """Return a scope in which operations are recorded, for a `with` statement.
+    """Return a scope for a `with` statement in which operations are recorded; its end restores.
 
     Parameters
     ----------
     train_mode : bool, default True
         Whether operations in the scope run in training mode.
-
-    Returns
-    -------
-    RecordingScope
-        Context manager that restores both flags at its end.
 
     Examples
     --------
@@ -101,17 +96,12 @@ def record(train_mode: bool = True) -> RecordingScope:
 
 
 def pause(train_mode: bool = False) -> RecordingScope:
-    """Return a scope in which nothing is recorded, for a `with` statement.
+    """Return a scope for a `with` statement in which nothing is recorded; its end restores.
 
     Parameters
     ----------
     train_mode : bool, default False
         Whether operations in the scope run in training mode.
-
-    Returns
-    -------
-    RecordingScope
-        Context manager that restores both flags at its end.
     """
     return RecordingScope(False, train_mode)
 
@@ -218,17 +208,12 @@ class Function:
         raise NotImplementedError(f"{type(self).__name__} defines no forward")
 
     def backward(self, *output_grads: NDArray) -> NDArray | list[NDArray] | tuple[NDArray, ...]:
-        """Compute the gradients of the inputs.
+        """Compute the gradients of the inputs, one for each.
 
         Parameters
         ----------
         *output_grads : NDArray
             Gradients of the outputs.
-
-        Returns
-        -------
-        NDArray, or list or tuple of NDArray
-            One gradient for each input.
         """
         raise NotImplementedError(f"{type(self).__name__} defines no backward")
 

@@ -100,11 +100,6 @@ def clip_global_norm(arrays: Sequence[NDArray], max_norm: float, check_isfinite:
     check_isfinite : bool, default True
         Whether to warn of a norm that is not finite, and return a float.
 
-    Returns
-    -------
-    float or NDArray
-        Norm before.
-
     Examples
     --------
     >>> x = mx.nd.array([3, 4])

@@ -183,11 +183,6 @@ class ImageDetIter(ImageIter):
         verbose : bool, default False
             Whether to log a change.
 
-        Returns
-        -------
-        ImageDetIter
-            `it`.
-
         Raises
         ------
         TypeError

@@ -279,17 +279,12 @@ class DamagedState(MXNetError):
 
 
 def why_no_batch(data: DataIter | None) -> str:
-    """Say why an iterator yields no batch, and what to do; it is reset for that.
+    """End an error: why an iterator yields no batch, what to do; it is reset for that.
 
     Parameters
     ----------
     data : DataIter
         The iterator.
-
-    Returns
-    -------
-    str
-        The end of an error message.
     """
     assert data is not None
     data.reset()

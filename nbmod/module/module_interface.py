@@ -164,18 +164,13 @@ class ModuleInterface:
         """
 
     def get_states(self, merge_multi_context: bool = True) -> Outputs:
-        """Get the values of the state inputs.
+        """Get the values of the state inputs, one item for each of `state_names`.
 
         Parameters
         ----------
         merge_multi_context : bool, default True
             Join the arrays of several contexts along the batch axis; otherwise each item is a
             list with one NDArray per context.
-
-        Returns
-        -------
-        list of NDArray, or list of lists
-            One item for each of `state_names`.
         """
         raise self._abstract("get_states")
 
@@ -428,7 +423,7 @@ class ModuleInterface:
         raise self._abstract("update")
 
     def get_outputs(self, merge_multi_context: bool = True) -> Outputs:
-        """Get the outputs of the last `forward`.
+        """Get the outputs of the last `forward`, one item for each output of the symbol.
 
         On a single context these are buffers that the next `forward` overwrites; copy those to be
         kept. Where several threads share the module, each gets the outputs of its own `forward`,
@@ -439,16 +434,11 @@ class ModuleInterface:
         merge_multi_context : bool, default True
             Join the arrays of several contexts along the batch axis; otherwise each item is a
             list with one NDArray per context.
-
-        Returns
-        -------
-        list of NDArray, or list of lists
-            One item for each output of the symbol.
         """
         raise self._abstract("get_outputs")
 
     def get_input_grads(self, merge_multi_context: bool = True) -> Outputs:
-        """Get the gradients of the data inputs after `backward`.
+        """Get the gradients of the data inputs after `backward`, one item for each.
 
         The module must have been bound with ``inputs_need_grad=True``.
 
@@ -457,11 +447,6 @@ class ModuleInterface:
         merge_multi_context : bool, default True
             Join the arrays of several contexts along the batch axis; otherwise each item is a
             list with one NDArray per context.
-
-        Returns
-        -------
-        list of NDArray, or list of lists
-            One item for each of `data_names`.
         """
         raise self._abstract("get_input_grads")
 

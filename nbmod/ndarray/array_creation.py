@@ -215,11 +215,6 @@ def zeros(shape: Shape, ctx: Context | None = None, dtype: DTypeArg = None,
         Only `out` is accepted: an NDArray to fill and return, instead of making a new one; the
         other arguments then have no effect.
 
-    Returns
-    -------
-    NDArray
-        New array, or `out`.
-
     Raises
     ------
     MXNetError

@@ -81,7 +81,7 @@ def scalar_op(name: str, scalar: float) -> Op:
 def execute(op: Op, ins: Sequence[Any], device: Device, outs: Sequence[Any] = (),
             ctx: Context | None = None, minimum: int = 0, state: dict[str, Any] | None = None
             ) -> list[Any]:
-    """Execute an op.
+    """Execute an op; returns its outputs, None for hidden ones that were not computed.
 
     Parameters
     ----------
@@ -99,11 +99,6 @@ def execute(op: Op, ins: Sequence[Any], device: Device, outs: Sequence[Any] = ()
         Number of leading outputs to compute even if hidden.
     state : dict, optional
         State of a recorded call, which its backward pass receives as well.
-
-    Returns
-    -------
-    list of device arrays
-        Outputs; None for hidden ones that were not computed.
 
     Raises
     ------

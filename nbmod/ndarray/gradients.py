@@ -147,7 +147,7 @@ def backward(heads: Arrays, head_grads: HeadGrads = None, retain_graph: bool = F
 def grad(heads: Arrays, variables: Arrays, head_grads: HeadGrads = None,
          retain_graph: bool | None = None, create_graph: bool = False, train_mode: bool = True
          ) -> list[NDArray]:
-    """Return the gradients of recorded results for given variables, without storing them.
+    """Return a gradient of recorded results for each given variable, without storing them.
 
     Parameters
     ----------
@@ -159,11 +159,6 @@ def grad(heads: Arrays, variables: Arrays, head_grads: HeadGrads = None,
         Keep what was recorded; None: as `create_graph`.
     create_graph : bool, default False
         Record the computation of the gradients as well, so that they can be differentiated again.
-
-    Returns
-    -------
-    list of NDArray
-        One gradient for each variable.
 
     Raises
     ------

@@ -268,17 +268,12 @@ class BaseRNNCell:
         return args
 
     def pack_weights(self, args: Mapping[str, nd.NDArray]) -> dict[str, nd.NDArray]:
-        """Join the arrays of every gate; the opposite of `unpack_weights`.
+        """Return a copy with one array for all gates; the opposite of `unpack_weights`.
 
         Parameters
         ----------
         args : dict of str to NDArray
             Parameters as from `unpack_weights`.
-
-        Returns
-        -------
-        dict of str to NDArray
-            A copy with one array for all gates.
         """
         args = dict(args)
         for packed, parts in self._parts_of_weights():

@@ -221,11 +221,6 @@ def pow(base: Operand, exp: Operand) -> Operand:
     ----------
     base, exp : Symbol or float
         Symbols of equal shape, or numbers.
-
-    Returns
-    -------
-    Symbol or float
-        The result; a number for two numbers.
     """
     return _binary_function(base, exp, "power", ("_rpower_scalar", "_rpowerscalar"), operator.pow)
 

@@ -22,17 +22,12 @@ __all__ = ["assign_each", "assign_each2", "collapse_sum_like", "create_2d_tensor
 
 
 def random_arrays(*shapes: tuple[int, ...]) -> Any:
-    """Draw NumPy arrays from the standard normal distribution.
+    """Draw float32 NumPy arrays from the standard normal distribution; one shape gives one.
 
     Parameters
     ----------
     *shapes : tuple of int
         Shapes of the arrays.
-
-    Returns
-    -------
-    numpy.ndarray or list of numpy.ndarray
-        float32 arrays; for one shape the array itself.
 
     Examples
     --------

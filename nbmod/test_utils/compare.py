@@ -105,11 +105,6 @@ def assert_almost_equal(a: Any, b: Any, rtol: Tolerance = None, atol: Tolerance 
         Names of the arrays in the message.
     mismatches : tuple of int, default (10, 10)
         The first is the number of elements in the message; the second has no effect.
-
-    Raises
-    ------
-    AssertionError
-        If an element differs by more.
     """
     _assert(a, b, get_tols(a, b, rtol, atol), names, equal_nan, use_broadcast, mismatches[0], 0)
 

@@ -26,8 +26,9 @@ def check_consistency(sym: Any, ctx_list: Sequence[Mapping[str, Any]], scale: fl
                       use_uniform: bool = False, rand_type: Any = np.float64) -> dict[str, Any]:
     """AssertionError unless a symbol computes the same on all contexts and in all types.
 
-    Outputs, and gradients unless `grad_req` is 'null', are compared with those of the executor of
-    the most precise type, or with `ground_truth`.  Head gradients are the reference outputs.
+    Returns reference outputs and gradients by name.  Outputs, and gradients unless `grad_req` is
+    'null', are compared with those of the executor of the most precise type, or with
+    `ground_truth`.  Head gradients are the reference outputs.
 
     Parameters
     ----------
@@ -55,11 +56,6 @@ def check_consistency(sym: Any, ctx_list: Sequence[Mapping[str, Any]], scale: fl
         Draw arguments from a uniform distribution on [-1, 1) instead of a normal one.
     rand_type : dtype, default numpy.float64
         Element type that random arguments are rounded to.
-
-    Returns
-    -------
-    dict of str to numpy.ndarray
-        Reference outputs and gradients, by name.
 
     Raises
     ------
@@ -214,11 +210,6 @@ def compare_optimizer(opt1: Any, opt2: Any, shape: Any, dtype: Any, w_stype: str
         Whether to compare the states before and after the update, too.
     ntensors : int, default 1
         Number of weights, where `shape` is that of each.
-
-    Raises
-    ------
-    AssertionError
-        If a weight or state differs.
     """
     shapes = [tuple(each) for each in (shape if isinstance(shape, list) else [shape] * ntensors)]
     draws = [[np.random.uniform(0, 1, each) for each in shapes] for _ in range(2)]

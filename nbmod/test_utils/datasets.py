@@ -71,11 +71,6 @@ def download_model(model_name: str, dst_dir: str = "./", meta_info: Any = None) 
         Folder of its files.
     meta_info : optional
         Accepted for compatibility and ignored.
-
-    Raises
-    ------
-    MXNetError
-        Always; the message says where to put the files.
     """
     raise MXNetError(f"download_model: nbmod fetches nothing; put {model_name}-symbol.json and "
                      f"{model_name}-0000.params into {os.path.abspath(dst_dir)} and load them with "

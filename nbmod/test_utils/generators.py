@@ -22,7 +22,7 @@ Generator = Callable[[int], Any]
 
 def gen_buckets_probs_with_ppf(ppf: Callable[[float], float], nbuckets: int
                                ) -> tuple[list[tuple[float, float]], list[float]]:
-    """Make intervals of equal probability.
+    """Make intervals of equal probability; returns (intervals, probabilities).
 
     Parameters
     ----------
@@ -30,11 +30,6 @@ def gen_buckets_probs_with_ppf(ppf: Callable[[float], float], nbuckets: int
         Percent point function: the inverse of the cumulative distribution function.
     nbuckets : int
         Number of intervals.
-
-    Returns
-    -------
-    tuple
-        (intervals, probabilities).
 
     Examples
     --------
@@ -81,7 +76,7 @@ def var_check(generator: Generator, sigma: float, nsamples: int = 1000000) -> bo
 
 def chi_square_check(generator: Generator, buckets: Sequence, probs: Sequence[float],
                      nsamples: int = 1000000) -> tuple[float, np.ndarray, np.ndarray]:
-    """Pearson's chi-square test of the counts of samples in buckets.
+    """Pearson's chi-square test of counts: (p-value, observed counts, expected counts).
 
     Parameters
     ----------
@@ -91,11 +86,6 @@ def chi_square_check(generator: Generator, buckets: Sequence, probs: Sequence[fl
         Intervals (low, high), or values.
     probs : list of float
         Their probabilities.
-
-    Returns
-    -------
-    tuple
-        (p-value, observed counts, expected counts).
 
     Raises
     ------
@@ -133,11 +123,6 @@ def verify_generator(generator: Generator, buckets: Sequence, probs: Sequence[fl
         Fraction of the tests that must succeed.
     alpha : float, default 0.05
         Significance level: a test with a larger p-value succeeds.
-
-    Raises
-    ------
-    AssertionError
-        If fewer tests succeed.
     """
     results = [chi_square_check(generator, buckets, probs, nsamples) for _ in range(nrepeat)]
     tails = [tail for tail, _, _ in results]

@@ -163,7 +163,7 @@ def check_symbolic_backward(sym: Any, location: Any, out_grads: Any, expected: A
                             grad_req: Any = "write", ctx: Context | None = None,
                             grad_stypes: Any = None, equal_nan: bool = False,
                             dtype: Any = np.float32) -> dict[str, NDArray | None]:
-    """AssertionError unless the gradients of a symbol are as expected.
+    """AssertionError unless the gradients of a symbol, which it returns, are as expected.
 
     Parameters
     ----------
@@ -179,11 +179,6 @@ def check_symbolic_backward(sym: Any, location: Any, out_grads: Any, expected: A
         'write', 'add' (to random values) or 'null' (gradient arrays have to stay as they are).
     grad_stypes : dict of str to str, optional
         Storage types of the gradient arrays, by name of the argument.
-
-    Returns
-    -------
-    dict of str to NDArray
-        The gradients, by name of the argument.
     """
     names = sym.list_arguments()
     by_name = expected if isinstance(expected, Mapping) else _by_name(names, expected, "expected")

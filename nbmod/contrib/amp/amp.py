@@ -37,7 +37,7 @@ def convert_symbol(sym: Symbol, target_dtype: str = "float16",
                    excluded_sym_names: list[str] | None = None,
                    data_names: list[str] | None = None,
                    cast_optional_params: bool = False) -> Symbol:
-    """Return a symbol in which some operators compute in float16, by casts of their inputs.
+    """Return a symbol in which some operators compute in float16; inputs, outputs stay float32.
 
     Parameters
     ----------
@@ -57,11 +57,6 @@ def convert_symbol(sym: Symbol, target_dtype: str = "float16",
         Inputs that are no parameters; if given, the types of all others are set.
     cast_optional_params : bool, default False
         With `data_names`: parameters that only operators in float16 read are float16 themselves.
-
-    Returns
-    -------
-    Symbol
-        The converted network; its inputs and outputs remain float32.
 
     Raises
     ------
@@ -202,7 +197,7 @@ def convert_bucketing_module(bucketing_mod: BucketingModule, target_dtype: str =
 
 
 def convert_hybrid_block(block: Any, *args: Any, **kwargs: Any) -> NoReturn:
-    """Refuse: networks of Gluon are not part of nbmod.
+    """Refuse, and say what to do instead: networks of Gluon are not part of nbmod.
 
     Parameters
     ----------
@@ -210,11 +205,6 @@ def convert_hybrid_block(block: Any, *args: Any, **kwargs: Any) -> NoReturn:
         A network of Gluon.
     *args, **kwargs
         As in MXNet.
-
-    Raises
-    ------
-    MXNetError
-        Always, with what to do instead.
     """
     raise MXNetError("convert_hybrid_block: Gluon is not part of nbmod; convert the symbol and the "
                      "parameters that HybridBlock.export has written by convert_model")
@@ -361,11 +351,6 @@ def scale_loss(loss: Any, optimizer_or_trainer: Any) -> NoReturn:
         The loss.
     optimizer_or_trainer : Optimizer
         Any optimizer.
-
-    Raises
-    ------
-    MXNetError
-        (a TypeError) Always, with what to do instead.
     """
     raise ArgumentTypeError(_TRAINER)
 
@@ -377,11 +362,6 @@ def unscale(optimizer_or_trainer: Any) -> NoReturn:
     ----------
     optimizer_or_trainer : Optimizer
         Any optimizer.
-
-    Raises
-    ------
-    MXNetError
-        (a TypeError) Always, with what to do instead.
     """
     raise ArgumentTypeError(_TRAINER)
 

@@ -140,11 +140,6 @@ def combine_histogram(old_hist: Histogram, arr: np.ndarray, new_min: float, new_
         The least and the largest of them.
     new_th : float
         The larger of their magnitudes.
-
-    Returns
-    -------
-    tuple
-        As `old_hist`.
     """
     counts, edges, low, high, end = old_hist
     more, step = 0, 2 * end / len(counts)

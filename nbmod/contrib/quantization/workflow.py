@@ -260,7 +260,7 @@ def quantize_model_mkldnn(sym: Symbol, arg_params: Params, aux_params: Params, *
 
 
 def quantize_net(network: Any, *args: Any, **kwargs: Any) -> NoReturn:
-    """Refuse: networks of Gluon are not part of nbmod.
+    """Refuse, and say what to do instead: networks of Gluon are not part of nbmod.
 
     Parameters
     ----------
@@ -268,11 +268,6 @@ def quantize_net(network: Any, *args: Any, **kwargs: Any) -> NoReturn:
         A network of Gluon.
     *args, **kwargs
         As in MXNet.
-
-    Raises
-    ------
-    MXNetError
-        Always, with what to do instead.
     """
     raise MXNetError("quantize_net: Gluon is not part of nbmod; quantize the symbol and the "
                      "parameters that HybridBlock.export has written by quantize_model")

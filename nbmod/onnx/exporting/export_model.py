@@ -106,11 +106,6 @@ def export_model(sym: Symbol | str | os.PathLike[str], params: Params,
     custom_domain : str, optional
         Domain for operators that ONNX cannot express; the file is then not verified.
 
-    Returns
-    -------
-    str
-        Name of the file.
-
     Raises
     ------
     MXNetError
