@@ -54,21 +54,11 @@ def _numbers(values: Sequence[float]) -> str:
 class Origin(NamedTuple):
     """The algorithm or program that made a model.
 
-    Attributes
-    ----------
-    name : str
-        In words.
-    task : str
-        What its outputs are: ``classes``, ``boxes``, ``faces``, ``segments``, ``vector``, or empty
-        if only their shapes tell.
-    pixels : Pixels
-        How images become inputs.
-    page : str
-        The page about it, of docs/archives.
-    shape : tuple of int
-        The shape of `data` that such networks have; empty if it varies.
-    outputs : str or None
-        The output to predict with, if it is not among the heads of a training symbol.
+    `task` says what its outputs are: ``classes``, ``boxes``, ``faces``, ``segments``, ``vector``,
+    or is empty if only their shapes tell; `pixels` how images become inputs; `page` is the one
+    about it, of docs/archives.  `shape` is that of the `data` of such networks, empty if it
+    varies; `outputs` the output to predict with, if it is not among the heads of a training
+    symbol.
     """
 
     name: str

@@ -42,14 +42,8 @@ Shapes = dict[str, tuple[int, ...]]
 class Metadata(NamedTuple):
     """Files that describe a model, parsed.
 
-    Attributes
-    ----------
-    shapes : dict of str to tuple of int
-        Shapes of inputs; empty if no file has them.
-    hyperparameters : dict of str to str
-        Those of the training service; empty if no file has them.
-    labels : list of str
-        Names of classes, from class 0; empty if no file has them.
+    They have shapes of inputs, hyperparameters of the training service, and names of classes, from
+    class 0; what no file has is empty.
     """
 
     shapes: Shapes

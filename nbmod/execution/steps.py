@@ -72,16 +72,10 @@ States = dict[int, dict[str, object]]
 
 class BoundGraph:
     """A compiled graph in memory: `memory` is what its plan describes, `arrays` are those of
-    external entries.  Its steps look at `modes` in every run.
+    external entries.  Its steps, one for each node, look at `modes` in every run.
 
-    Attributes
-    ----------
-    arrays : list
-        The array of every entry; None for entries that are not computed.
-    steps : list of Step
-        One for each node.
-    calls : list of callable or None
-        What a run calls: the functions of the steps, joined where their device can do that.
+    Its `arrays` are those of every entry; None for entries that are not computed.  `calls` is what
+    a run calls: the functions of the steps, joined where their device can do that.
     """
 
     def __init__(self, compiled: CompiledGraph, memory: Memory | BlockMemory,

@@ -29,18 +29,8 @@ __all__ = ["device_copies", "restore", "save", "set_device_copies",
 class TrainingParts:
     """The parts of a module that training changes, except its parameters.
 
-    Attributes
-    ----------
-    group : DataParallelExecutorGroup
-        The executors.
-    store : KVStoreBase or None
-        The key-value store.
-    updater : Updater or None
-        The updater of the module, or that of its store; None if the store has another kind.
-    created : Optimizer
-        The optimizer that `init_optimizer` created.
-    begun : dict
-        Its attributes then.
+    `updater` is that of the module or of its store; None if the store has another kind.  `created`
+    is the optimizer that `init_optimizer` created, `begun` its attributes then.
     """
 
     group: DataParallelExecutorGroup

@@ -21,21 +21,11 @@ Size = int | tuple[int, int]
 
 
 class Builder:
-    """A block of layers.
+    """A block of layers; names of nodes and parameters begin with `prefix`.
 
-    Parameters
-    ----------
-    prefix : str
-        Beginning of the names of nodes and parameters.
-
-    Attributes
-    ----------
-    keys : dict of str to str
-        Name in files of `save_parameters`, by name of the parameter.
-    constants : set of str
-        Names of parameters that are not trained.
-    inits : dict of str to str
-        Initializers of weights by kind of layer, where they have their own.
+    `keys` are names in files of `save_parameters`, by name of the parameter; `constants` names of
+    parameters that are not trained; `inits` initializers of weights by kind of layer, where they
+    have their own.
     """
 
     def __init__(self, prefix: str):

@@ -88,22 +88,11 @@ class NotExpressible(MXNetError):
 
 @dataclass(eq=False)
 class NodeExport:
-    """One node of the symbol while it is exported.
+    """One node of the symbol while it is exported to the graph that nodes are added to.
 
-    Attributes
-    ----------
-    op : Op
-        The operator with its parameters.  Any: converters read the fields of their operators.
-    name : str
-        Name of the node.
-    inputs : list of Value
-        Values of the inputs.
-    ins, outs : list of TensorInfo
-        Shapes, types and dynamic axes of inputs and outputs, hidden outputs included.
-    graph : GraphBuilder
-        The graph that nodes are added to.
-    output_names : list of str
-        Names of the visible outputs.
+    `op` is the operator with its parameters.  Any: converters read the fields of their operators.
+    `ins` and `outs` are shapes, types and dynamic axes of inputs and outputs, hidden outputs
+    included, which `output_names` leaves out.
     """
 
     op: Any

@@ -38,18 +38,9 @@ class ShapeNeeded(MXNetError):
 class UnsupportedNode(NamedTuple):
     """A node that cannot be imported, and why.
 
-    Attributes
-    ----------
-    name : str
-        Name of the node, or of its first output.
-    operator : str
-        Operator, with its domain unless that is ONNX's own.
-    attributes : str
-        Attributes of the node.
-    reason : str
-        What nbmod lacks.
-    inputs : tuple of str
-        Inputs of the model whose values the node needs.
+    `name` is its own or that of its first output; `operator` has the domain unless that is ONNX's
+    own; `reason` says what nbmod lacks; `inputs` are those of the model whose values the node
+    needs.
     """
 
     name: str

@@ -17,15 +17,10 @@ FIRST = {"Scan": 9}
 
 
 class OperatorSupport(NamedTuple):
-    """How an operator of ONNX is imported.
+    """How an operator of ONNX is imported, and the opsets that have it in such a form.
 
-    Attributes
-    ----------
-    opsets : range
-        Opsets that have it in a form that is imported.
-    way : str
-        'operators' of MXNet, the 'function' that defines it, or a 'constant' that is computed while
-        the model is imported.
+    The `way` is 'operators' of MXNet, the 'function' that defines it, or a 'constant' that is
+    computed while the model is imported.
     """
 
     opsets: range

@@ -31,27 +31,14 @@ BOOL, INT64, FLOAT = np.dtype(bool), np.dtype(np.int64), np.dtype(np.float32)
 
 @dataclass(frozen=True, eq=False)
 class ImportedTensor:
-    """A tensor.
+    """A tensor, with shape and dtype in ONNX's terms: () is a scalar, 0 an open dimension.
 
-    Parameters
-    ----------
-    shape : tuple of int or None
-        Shape in ONNX's terms: () is a scalar, 0 an open dimension, None an unknown rank.
-    dtype : numpy.dtype
-        Element type in ONNX.
-    array : numpy.ndarray, optional
-        The values, of a constant.
-    entry : Entry, optional
-        Where nbmod's graph computes it; a constant gets one when a node reads it.
-    carrier : numpy.dtype, optional
-        Element type in nbmod's graph.
-    name : str
-        Name in the file, of constants and inputs.
-    samples : tuple of tuple of int
-        Shapes in nbmod's graph for the inputs of `sample_shapes`; empty if they are not known, or
-        if it is a constant.
-    values : tuple of numpy.ndarray
-        Values for these inputs, of what is computed from shapes that are open; it has no entry.
+    The shape is None if the rank is unknown.  A constant has its values in `array`; `entry` is
+    where nbmod's graph computes the tensor, with element type `carrier`; a constant gets one when
+    a node reads it.  `name` is that in the file, of constants and inputs.  `samples` are shapes in
+    nbmod's graph for the inputs of `sample_shapes`; empty if they are not known, or of a
+    constant.  `values` are those for these inputs, of what is computed from shapes that are open;
+    it has no entry.
     """
 
     shape: PartialShape

@@ -12,24 +12,11 @@ __all__ = ["Resampling", "nearest_index", "resampling_matrix", "sample_positions
 
 
 class Resampling(NamedTuple):
-    """How an axis is resampled.
+    """How an axis of length `size` is resampled to length `out`.
 
-    Attributes
-    ----------
-    size, out : int
-        Lengths before and after.
-    scale : float
-        out / size, or what the model says instead.
-    coordinates, mode, nearest : str
-        Attributes of Resize.
-    cubic : float
-        Coefficient of cubic interpolation.
-    antialias, exclude_outside : bool
-        Attributes of Resize.
-    roi : tuple of float
-        Start and end of what `tf_crop_and_resize` takes, as shares of the axis.
-    extrapolation : float
-        Value outside of the axis, for `tf_crop_and_resize`.
+    `scale` is out / size, or what the model says instead; `roi` is the start and the end of what
+    `tf_crop_and_resize` takes, as shares of the axis, and `extrapolation` the value outside of the
+    axis.  `cubic` is the coefficient of cubic interpolation; others are attributes of Resize.
     """
 
     size: int

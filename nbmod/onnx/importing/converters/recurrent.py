@@ -24,16 +24,8 @@ MAX_STEPS = 512
 class _Layer:
     """The parts of a recurrent node.
 
-    Attributes
-    ----------
-    data : ImportedTensor
-        (T, N, I).
-    weights, recurrent, biases : ImportedTensor
-        (D, gates H, I), (D, gates H, H), (D, 2 gates H).
-    states : list of ImportedTensor
-        (D, N, H): of h, and of c for LSTM.
-    shape : tuple of int
-        (T, D, N, H).
+    `data` is (T, N, I), `weights`, `recurrent` and `biases` are (D, gates H, I), (D, gates H, H)
+    and (D, 2 gates H); `states`, of h, and of c for LSTM, (D, N, H); `shape` is (T, D, N, H).
     """
 
     node: NodeImport
