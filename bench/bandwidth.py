@@ -15,10 +15,9 @@ from collections.abc import Callable
 from typing import Any
 
 import nbmod as mx
-from nbmod.cli.bench import StepTime, step_seconds
-from nbmod.execution.cost_model import costs_of
+from nbmod.bench.roofs import measured_roofs
+from nbmod.cli.bench import StepTime, step_seconds, step_times
 from nbmod.ops.jit import num_threads
-from nbmod.ops.simd.roofline import measure_roofline
 
 from .elementwise import CASES as CHAINS
 from .ops import Shape, layer, pool
@@ -82,10 +81,8 @@ def rows(symbol: Any, shapes: dict[str, Shape]) -> list[StepTime]:
     """Times of the memory-bound steps of a bound symbol, with gradients of all inputs."""
     executor = _bound(symbol, shapes)
     times = step_seconds(executor, True, REPEATS)
-    found = [StepTime(node.name, node.op.name, seconds, cost) for node, seconds, cost
-             in zip(executor.compiled.nodes, times, costs_of(executor.compiled), strict=False)
-             if node.op]
-    return [row for row in found if row.cost.nbytes > 2 ** 20 and not row.cost.operations]
+    return [row for row in step_times(executor, times)
+            if row.cost.nbytes > 2 ** 20 and not row.cost.operations]
 
 
 def _bound(symbol: Any, shapes: dict[str, Shape]) -> Any:
@@ -96,7 +93,7 @@ def _bound(symbol: Any, shapes: dict[str, Shape]) -> Any:
 
 
 def main(names: list[str]) -> None:
-    copied = measure_roofline().nbytes
+    copied = measured_roofs().nbytes["copy"]
     print(f"{num_threads()} threads; copies {copied / 1e9:.1f} GB/s")
     cases = {name: (build, {"data": shape}) for name, (build, shape) in OPS.items()}
     for name, (build, shapes) in {**CHAINS, **cases}.items():

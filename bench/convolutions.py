@@ -17,13 +17,13 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from nbmod.bench.roofs import measured_roofs
 from nbmod.ops.blocked import choose_algorithm
 from nbmod.ops.blocked.address_tables import Sliding
 from nbmod.ops.blocked.blocked_convolution import Kernels
 from nbmod.ops.blocked.reorder import from_blocks, into_blocks
 from nbmod.ops.device import CPU
 from nbmod.ops.jit import denormals, num_threads
-from nbmod.ops.simd import roofline
 
 SLIDE = Sliding((3, 3), pad=(1, 1))
 RESNET = [(batch, c, c, size) for batch in (16, 1)
@@ -81,14 +81,6 @@ def seconds(run: Callable[[], None]) -> float:
         run()
         times.append(time.process_time() - started)
     return min(times) / num_threads()
-
-
-def peak_rate() -> float:
-    """The peak rate of FMAs in registers, by processor time as well."""
-    threads = num_threads()
-    numbers = np.zeros(threads * roofline.OWN, np.float32)
-    work = 2 * threads * roofline.TURNS * roofline.CHAINS * roofline.LANES
-    return work / seconds(lambda: roofline._spin(numbers, threads, roofline.TURNS))
 
 
 def speeds(peak: float, weights: bool) -> Iterator[str]:
@@ -165,7 +157,7 @@ def main() -> None:
     given = parser.parse_args()
     with denormals(False):
         for line in ([*errors(), *weight_errors()] if given.accuracy else
-                     speeds(peak_rate(), given.weights)):
+                     speeds(measured_roofs().operations["float32"], given.weights)):
             print(line, flush=True)
 
 

@@ -21,10 +21,11 @@ from typing import Any
 import numpy as np
 
 import nbmod as mx
-from nbmod.cli.bench import bound, step_seconds
+from nbmod.bench.networks import bound
+from nbmod.bench.roofs import measured_roofs
+from nbmod.cli.bench import step_seconds
 from nbmod.core.config import CONFIG
 from nbmod.execution.cost_model import costs_of
-from nbmod.ops.simd.roofline import measure_roofline as ceilings
 
 from . import memory, startup
 from .compare import arguments, measured, workers_of
@@ -63,7 +64,7 @@ def _resnet(batch: int, training: bool = False) -> Any:
 def convolutions() -> Iterator[Found]:
     """All convolutions of ResNet-50 within the network: operations of direct convolution per time,
     without and with Winograd's algorithm."""
-    peak = ceilings().operations
+    peak = measured_roofs().operations["float32"]
     before = CONFIG.winograd
     try:
         for most, what, least in ((0, "convolutions of ResNet-50, computed directly", 0.85),
@@ -86,7 +87,7 @@ def product() -> Iterator[Found]:
     """A matrix product."""
     net = mx.sym.dot(mx.sym.Variable("lhs"), mx.sym.Variable("rhs"))
     executor = bound(net, {"lhs": (1024, 1024), "rhs": (1024, 1024)}, False)
-    share = 2 * 1024 ** 3 / _seconds(executor.forward) / ceilings().operations
+    share = 2 * 1024 ** 3 / _seconds(executor.forward) / measured_roofs().operations["float32"]
     yield "product of 1024 x 1024 matrices", "at least 85% of the FMA peak", f"{share:.0%}", \
         share >= 0.85
 
@@ -96,7 +97,7 @@ def elementwise() -> Iterator[Found]:
     a, b, c = map(mx.sym.Variable, "abc")
     shape = (16, 256, 56, 56)
     executor = bound(mx.sym.relu(a * b + c) * 0.5 + a, dict.fromkeys("abc", shape), False)
-    share = 4 * 4 * np.prod(shape) / _seconds(executor.forward) / ceilings().nbytes
+    share = 4 * 4 * np.prod(shape) / _seconds(executor.forward) / measured_roofs().nbytes["copy"]
     yield "a chain of five elementwise operators", "at least 80% of copy bandwidth", \
         f"{share:.0%}", share >= 0.8
 

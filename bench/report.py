@@ -7,9 +7,10 @@ import json
 import platform
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import Any
+
+from nbmod.bench.roofs import measured_roofs
 
 from .environments import PEERS
 
@@ -41,28 +42,22 @@ class Result:
         if not seconds or not (self.operations or self.nbytes):
             return None
         if self.operations:
-            return self.operations / seconds / _ceilings().operations, "FMA"
-        return self.nbytes / seconds / _ceilings().nbytes, "copy"
-
-
-@cache
-def _ceilings() -> Any:
-    from nbmod.ops.simd.roofline import measure_roofline
-
-    return measure_roofline()
+            return self.operations / seconds / measured_roofs().operations["float32"], "FMA"
+        return self.nbytes / seconds / measured_roofs().nbytes["copy"], "copy"
 
 
 def host(threads: int, versions: dict[str, str]) -> dict[str, Any]:
     """The conditions of the run, without the name of the machine."""
     import llvmlite.binding as llvm  # noqa: TID251  asked for the CPU's name only
 
+    roofs = measured_roofs(threads)
     features = llvm.get_host_cpu_features()
     telling = ("avx2", "fma", "avx512f", "avx512bw", "avx512vnni", "avx512bf16", "amx-tile", "neon")
     return {"date": datetime.date.today().isoformat(), "versions": versions, "threads": threads,
             "machine": platform.machine(), "cpu": llvm.get_host_cpu_name(),
             "features": [name for name in telling if features.get(name)],
             "python": platform.python_version(),
-            "GFLOP/s": _ceilings().operations / 1e9, "GB/s": _ceilings().nbytes / 1e9}
+            "GFLOP/s": roofs.operations["float32"] / 1e9, "GB/s": roofs.nbytes["copy"] / 1e9}
 
 
 def show(results: Sequence[Result], frameworks: Sequence[str], head: bool = True) -> list[str]:

@@ -5,20 +5,21 @@ from __future__ import annotations
 import argparse
 import statistics
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..base import MXNetError
 from .imports import add_import_option, import_modules
 
 if TYPE_CHECKING:
+    from ..bench.roofs import Roofs, Share
     from ..execution.cost_model import StepCost
     from ..execution.steps import BoundGraph
     from ..executor import Executor
-    from ..ops.simd.roofline import Roofline
 
-__all__ = ["HELP", "add_shape_option", "arguments", "bound", "run", "step_seconds", "table"]
+__all__ = ["HELP", "add_shape_option", "arguments", "run", "step_seconds", "step_times",
+           "table"]
 
 HELP = "time every step of a network, as shares of the host's peak"
 COLUMNS = ("step", "op", "ms", "% time", "GFLOP", "GFLOP/s", "MB", "GB/s", "share", "of")
@@ -56,9 +57,9 @@ def _parse_shape(text: str) -> tuple[str, tuple[int, ...]]:
 
 def run(options: argparse.Namespace) -> int:
     """Print the table."""
-    from ..execution.cost_model import costs_of
+    from ..bench.networks import bound
+    from ..bench.roofs import measured_roofs
     from ..ops.jit import num_threads, require_compiler
-    from ..ops.simd.roofline import measure_roofline
     from ..symbol import load
 
     require_compiler("bench")
@@ -67,35 +68,13 @@ def run(options: argparse.Namespace) -> int:
     import_modules(options)
     executor = bound(load(options.symbol), dict(options.shape), options.train)
     times = step_seconds(executor, options.train, options.repeats)
-    rows = [StepTime(node.name, node.op.name, seconds, cost) for node, seconds, cost
-            in zip(executor.compiled.nodes, times, costs_of(executor.compiled), strict=False)
-            if node.op]
-    ceilings = measure_roofline()
+    rows = step_times(executor, times)
+    roofs = measured_roofs()
     print(f"{options.symbol}: {'training' if options.train else 'inference'}, "
-          f"{num_threads()} threads; peak {ceilings.operations / 1e9:.0f} GFLOP/s in registers, "
-          f"{ceilings.nbytes / 1e9:.1f} GB/s copied")
-    print("\n".join(table(rows, ceilings, options.sort, options.top)))
+          f"{num_threads()} threads; peak {roofs.operations['float32'] / 1e9:.0f} GFLOP/s in "
+          f"registers, {roofs.nbytes['memory'] / 1e9:.1f} GB/s from memory")
+    print("\n".join(table(rows, roofs, options.sort, options.top)))
     return 0
-
-
-def bound(symbol: Any, shapes: Mapping[str, tuple[int, ...]], training: bool) -> Executor:
-    """`symbol` bound for a measurement: moderate values in all arrays.
-
-    Training asks for gradients of what is neither among `shapes` nor a label.
-    """
-    from .. import cpu, nd
-
-    requests = {name: "write" if training and name not in shapes and not name.endswith("_label")
-                else "null" for name in symbol.list_arguments()}
-    executor = symbol.simple_bind(cpu(), grad_req=requests, numpy_first=False, **shapes)
-    for name, array in [*executor.arg_dict.items(), *executor.aux_dict.items()]:
-        if name.endswith("_label"):
-            array[:] = 0
-        elif name.endswith(("_var", "_gamma")):
-            array[:] = 1
-        else:
-            array[:] = 0.05 * nd.random.normal(shape=array.shape)
-    return executor
 
 
 def step_seconds(executor: Executor, training: bool, repeats: int) -> list[float]:
@@ -139,32 +118,58 @@ class StepTime(NamedTuple):
     seconds: float
     cost: StepCost
 
-    def share(self, ceilings: Roofline) -> tuple[float, str]:
-        """The share of the peak that limits it, FMA throughput or copy bandwidth."""
-        shares = [(amount / ceiling / max(self.seconds, 1e-9), of) for amount, ceiling, of
-                  in zip(self.cost, ceilings, ("FMA", "copy"), strict=True)]
-        return shares[0] if self.cost.operations else shares[1]
+    dtype: str = "float32"
+    is_winograd: bool = False
+
+    def share(self, roofs: Roofs) -> Share | None:
+        """The share of the roof that limits it."""
+        from ..bench.roofs import share_of_roof
+
+        return share_of_roof(self.seconds, *self.cost, self.dtype, roofs=roofs)
 
 
-def table(rows: Sequence[StepTime], ceilings: Roofline, sort: bool = False, top: int | None = None
+def step_times(executor: Executor, times: Sequence[float]) -> list[StepTime]:
+    """The steps of an executor with their times and costs."""
+    from ..execution.cost_model import costs_of
+
+    compiled = executor.compiled
+    return [StepTime(node.name, node.op.name, seconds, cost,
+                     next((spec.dtype.name for spec in compiled.input_specs(node)), "float32"),
+                     bool(getattr(node.op, "winograd_tile", 0)))
+            for node, seconds, cost in zip(compiled.nodes, times, costs_of(compiled), strict=False)
+            if node.op]
+
+
+def table(rows: Sequence[StepTime], roofs: Roofs, sort: bool = False, top: int | None = None
           ) -> list[str]:
     """The lines: a header, the steps, their total."""
     from ..execution.cost_model import StepCost
 
+    notes = [f"{row.name} is above its roof: {_reason(row)}" for row in rows
+             if (share := row.share(roofs)) and not share.is_plausible]
     shown = sorted(rows, key=lambda row: -row.seconds) if sort else list(rows)
     whole = StepTime("total", f"{len(rows)} steps", sum(row.seconds for row in rows),
                      StepCost(*(sum(row.cost[i] for row in rows) for i in (0, 1))))
-    cells = [_cells(row, ceilings, whole.seconds) for row in [*shown[:top], whole]]
+    cells = [_cells(row, roofs, whole.seconds) for row in [*shown[:top], whole]]
     widths = [max(map(len, column)) for column in zip(COLUMNS, *cells, strict=True)]
     return ["  ".join(cell.ljust(width) if number < 2 else cell.rjust(width)
                       for number, (cell, width) in enumerate(zip(line, widths, strict=True)))
-            for line in [COLUMNS, *cells]]
+            for line in [COLUMNS, *cells]] + notes
 
 
-def _cells(row: StepTime, ceilings: Roofline, whole: float) -> list[str]:
+def _reason(row: StepTime) -> str:
+    """Why the time of a step is less than the least for what is counted."""
+    if row.is_winograd:
+        return "Winograd's algorithm takes fewer operations than the definition, which is counted"
+    return ("its inputs were in an inner level of cache, or it skips a part of its work, such as "
+            "outputs that nothing reads")
+
+
+def _cells(row: StepTime, roofs: Roofs, whole: float) -> list[str]:
     seconds, (operations, nbytes) = max(row.seconds, 1e-9), row.cost
-    share, of = row.share(ceilings)
+    share = row.share(roofs)
     speeds = [f"{operations / 1e9:.3f}", f"{operations / seconds / 1e9:.1f}"]
     return [row.name, row.op, f"{row.seconds * 1e3:.3f}", f"{100 * seconds / whole:.1f}",
             *(speeds if operations else ["", ""]), f"{nbytes / 1e6:.2f}",
-            f"{nbytes / seconds / 1e9:.1f}", *([f"{share:.0%}", of] if nbytes else ["", ""])]
+            f"{nbytes / seconds / 1e9:.1f}",
+            *([f"{share.value:.0%}", share.roof.split()[0]] if share else ["", ""])]

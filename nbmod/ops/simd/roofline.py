@@ -1,95 +1,215 @@
-"""The roofline of the host (Williams et al. 2009), measured: FMA throughput, memory bandwidth.
+"""Kernels that do nothing but what a roof is about: multiply and add in registers, move memory.
 
-A compute-bound kernel is judged by its share of the first, a memory-bound one by its share of the
-second.  Both are for all threads of parallel kernels together.
+`bench.roofs` times them, in threads that it starts itself.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
-from functools import cache
-from typing import NamedTuple
 
 import numpy as np
 
-from ..jit import kernel, num_threads, prange
-from .host import lanes, registers
-from .ir import MicroKernel, Vectors
+from ..jit import kernel
+from .host import has_features, registers
+from .int8_dot import add_products, multiply_words
+from .ir import IRValue, MicroKernel, Vectors
 
-__all__ = ["Roofline", "measure_roofline"]
+__all__ = ["CHAINS", "STRIDE", "UNROLLED", "add", "copy", "copy_past_caches", "dot_bytes",
+           "has_bfloat16", "multiply_add", "multiply_bfloat16", "read"]
 
-LANES = lanes("float32")
 CHAINS = 3 * registers().number // 4
 """Independent accumulators: an FMA has a latency of about four cycles, and two issue in each."""
-OWN = (1 + CHAINS) * LANES
-"""Elements of a thread."""
-TURNS = 500_000
-COPIED = 2 ** 26
-"""Bytes to copy: more than a cache holds."""
-TRIES = 50
-"""Short runs after a pause: a thread that has slept is scheduled first on a loaded machine."""
-REST = 2e-3
+STRIDE = (1 + CHAINS) * registers().nbytes
+"""Bytes of `values`: a factor and its accumulators."""
+UNROLLED = 8
+"""Vectors of an iteration that moves memory."""
 
 
-class Roofline(NamedTuple):
-    """For float32: floating-point operations, and bytes read plus written, a second."""
-
-    operations: float
-    nbytes: float
+def has_bfloat16() -> bool:
+    """Whether kernels may use the instruction that multiplies pairs of bfloat16 (vdpbf16ps)."""
+    return registers().nbytes == 64 and has_features("avx512bf16")
 
 
-@cache
-def measure_roofline() -> Roofline:
-    """The best of some runs, about 0.3 s in all once compiled; measured once in each process."""
-    threads = num_threads()
-    values = np.zeros(threads * OWN, np.float32)
-    source = np.zeros(COPIED // 8)
-    target = np.ones_like(source)
-    peak = threads * TURNS * CHAINS * LANES * 2 / _least(_spin, values, threads, TURNS)
-    return Roofline(peak, 2 * source.nbytes / _least(_copy, source, target, threads))
-
-
-def _least(run: Callable[..., None], *args: np.ndarray | int) -> float:
-    """Minimum time of some runs in seconds."""
-    times = []
-    for _ in range(TRIES):
-        time.sleep(REST)
-        started = time.perf_counter()
-        run(*args)
-        times.append(time.perf_counter() - started)
-    return min(times)
-
-
-def _emit(v: Vectors) -> None:
+def _accumulate(v: Vectors, step: str) -> None:
+    """values[1 + k] = step(values[0], values[0], values[1 + k]), `turns` times for all k."""
     values = v.at(v.args.values, v.args.at)
     factor = v.load(values)
     pointers = [v.at(values, (1 + chain) * v.width) for chain in range(CHAINS)]
+    join = {"fma": lambda total: v.fma(total, factor, factor),
+            "int8": lambda total: add_products(v, factor, factor, total),
+            "bfloat16": lambda total: _add_pairs(v, factor, total)}[step]
     sums = v.loop(v.args.turns, [v.load(pointer) for pointer in pointers],
-                  lambda i, sums: [v.fma(total, factor, factor) for total in sums])
+                  lambda i, sums: [join(total) for total in sums])
     for total, pointer in zip(sums, pointers, strict=True):
         v.store(total, pointer)
 
 
-def _reference(values: np.ndarray, at: int, turns: int) -> None:
-    factor, *sums = values[at:at + OWN].reshape(-1, LANES)
+def _add_pairs(v: Vectors, factor: IRValue, total: IRValue) -> IRValue:
+    """total + x[0] x[0] + x[1] x[1] in every lane, [] being its two bfloat16 numbers."""
+    if not has_bfloat16():
+        return v.fma(factor, factor, total)
+
+    class Bfloat(v.ir.Type):  # type: ignore[misc,name-defined]
+        """LLVM's bfloat, which llvmlite does not have."""
+
+        def _to_string(self) -> str:
+            return "bfloat"
+
+        def __eq__(self, other: object) -> bool:
+            return type(other).__name__ == type(self).__name__
+
+        def __hash__(self) -> int:
+            return hash(type(self).__name__)
+
+    x = v.builder.bitcast(factor, v.ir.VectorType(Bfloat(), 2 * v.width))
+    return v.intrinsic(f"x86.avx512bf16.dpbf16ps.{32 * v.width}", v.vector, total, x, x)
+
+
+def _emit_fma(v: Vectors) -> None:
+    _accumulate(v, "fma")
+
+
+def _emit_int8(v: Vectors) -> None:
+    _accumulate(v, "int8")
+
+
+def _emit_bfloat16(v: Vectors) -> None:
+    _accumulate(v, "bfloat16")
+
+
+def _parts(values: np.ndarray, at: int) -> tuple[np.ndarray, np.ndarray]:
+    """The factor and the accumulators."""
+    width = STRIDE // (1 + CHAINS) // values.itemsize
+    factor, sums = np.split(values[at:at + (1 + CHAINS) * width].reshape(-1, width), [1])
+    return factor[0], sums
+
+
+def _plain_fma(values: np.ndarray, at: int, turns: int) -> None:
+    factor, sums = _parts(values, at)
     for _ in range(turns):
-        for total in sums:
-            total[:] = total * factor + factor
+        sums[:] = sums * factor + factor
 
 
-chains = MicroKernel(("values", "at", "turns"), _emit, _reference)
-"""x = x f + f, `turns` times, for CHAINS vectors x, which follow f in `values` from `at`."""
+def _plain_int8(values: np.ndarray, at: int, turns: int) -> None:
+    factor, sums = _parts(values, at)
+    for _ in range(turns):
+        for lane, word in enumerate(factor):
+            sums[:, lane] += multiply_words(word, factor[lane:lane + 1])
 
 
-@kernel(parallel=True)
-def _spin(values, threads, turns):
-    for thread in prange(threads):
-        chains(values, thread * OWN, turns)
+def _plain_bfloat16(values: np.ndarray, at: int, turns: int) -> None:
+    factor, sums = _parts(values, at)
+    if not has_bfloat16():
+        squares = factor * factor
+    else:
+        halves = (factor.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
+        squares = (halves ** 2).reshape(-1, 2).sum(axis=1)
+    for _ in range(turns):
+        sums += squares
 
 
-@kernel(parallel=True)
-def _copy(source, target, threads):
-    for thread in prange(threads):
-        first, last = source.size * thread // threads, source.size * (thread + 1) // threads
-        target[first:last] = source[first:last]
+fma_chains = MicroKernel(("values", "at", "turns"), _emit_fma, _plain_fma)
+int8_chains = MicroKernel(("values", "at", "turns"), _emit_int8, _plain_int8)
+bfloat16_chains = MicroKernel(("values", "at", "turns"), _emit_bfloat16, _plain_bfloat16)
+
+
+def _sweep(v: Vectors, start: list[IRValue], step: Callable[[IRValue, IRValue], IRValue | None]
+           ) -> list[IRValue]:
+    """UNROLLED loop-carried values over all vectors, `turns` times: each from itself and the offset
+    of a vector."""
+    steps = v.builder.udiv(v.args.count, v.int64(UNROLLED * v.width))
+
+    def inner(i: IRValue, sums: list[IRValue]) -> list[IRValue]:
+        first = v.add(v.args.at, v.mul(i, UNROLLED * v.width))
+        return [step(v.add(first, k * v.width), total) for k, total in enumerate(sums)]
+
+    return v.loop(v.args.turns, start, lambda _, sums: v.loop(steps, sums, inner))
+
+
+def _emit_read(v: Vectors) -> None:
+    sums = _sweep(v, [v.zero] * UNROLLED, lambda offset, total: v.builder.fadd(
+        total, v.load(v.at(v.args.x, offset))))
+    target = v.at(v.args.out, v.args.at)
+    for k, total in enumerate(sums):
+        v.store(total, v.at(target, k * v.width))
+
+
+def _emit_add(v: Vectors) -> None:
+    def step(offset: IRValue, unused: IRValue) -> IRValue:
+        total = v.builder.fadd(v.load(v.at(v.args.x, offset)), v.load(v.at(v.args.y, offset)))
+        v.store(total, v.at(v.args.out, offset))
+        return unused
+
+    _sweep(v, [v.zero] * UNROLLED, step)
+
+
+def _emit_copy(v: Vectors) -> None:
+    def step(offset: IRValue, unused: IRValue) -> IRValue:
+        v.store_nontemporal(v.load(v.at(v.args.x, offset)), v.at(v.args.out, offset))
+        return unused
+
+    _sweep(v, [v.zero] * UNROLLED, step)
+    v.store_fence()
+
+
+def _emit_plain_copy(v: Vectors) -> None:
+    def step(offset: IRValue, unused: IRValue) -> IRValue:
+        v.store(v.load(v.at(v.args.x, offset)), v.at(v.args.out, offset))
+        return unused
+
+    _sweep(v, [v.zero] * UNROLLED, step)
+
+
+def _plain_read(x: np.ndarray, out: np.ndarray, at: int, count: int, turns: int) -> None:
+    size = UNROLLED * registers().nbytes // x.itemsize
+    out[at:at + size] = turns * x[at:at + count].reshape(-1, size).sum(axis=0)
+
+
+def _plain_add(x: np.ndarray, y: np.ndarray, out: np.ndarray, at: int, count: int, turns: int
+               ) -> None:
+    out[at:at + count] = x[at:at + count] + y[at:at + count]
+
+
+def _plain_copy(x: np.ndarray, out: np.ndarray, at: int, count: int, turns: int) -> None:
+    out[at:at + count] = x[at:at + count]
+
+
+read_part = MicroKernel(("x", "out", "at", "count", "turns"), _emit_read, _plain_read)
+add_part = MicroKernel(("x", "y", "out", "at", "count", "turns"), _emit_add, _plain_add)
+copy_part = MicroKernel(("x", "out", "at", "count", "turns"), _emit_copy, _plain_copy)
+plain_copy_part = MicroKernel(("x", "out", "at", "count", "turns"), _emit_plain_copy, _plain_copy)
+
+
+@kernel
+def multiply_add(values, turns):
+    fma_chains(values, 0, turns)
+
+
+@kernel
+def dot_bytes(values, turns):
+    int8_chains(values, 0, turns)
+
+
+@kernel
+def multiply_bfloat16(values, turns):
+    bfloat16_chains(values, 0, turns)
+
+
+@kernel
+def read(x, out, turns):
+    read_part(x, out, 0, x.size, turns)
+
+
+@kernel
+def add(x, y, out, turns):
+    add_part(x, y, out, 0, x.size, turns)
+
+
+@kernel
+def copy(x, out, turns):
+    plain_copy_part(x, out, 0, x.size, turns)
+
+
+@kernel
+def copy_past_caches(x, out, turns):
+    copy_part(x, out, 0, x.size, turns)

@@ -1,0 +1,167 @@
+"""Subjects of nbmod: operators, symbols at shapes, and steps of a module.
+
+Each is a function without arguments that knows its operations and bytes, so that `measure` tells
+its share of the roof:
+
+    print(bench.measure(bench.operator("Convolution", (16, 64, 56, 56), kernel=(3, 3), pad=(1, 1),
+                                       num_filter=64)))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ..base import ArgumentError
+
+if TYPE_CHECKING:
+    from ..context import Context
+    from ..executor import Executor
+    from ..io import DataBatch
+    from ..module import BaseModule
+    from ..symbol import Symbol
+
+__all__ = ["Work", "bound", "module_step", "operator", "symbol"]
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Work:
+    """A function whose cost is known.
+
+    Attributes
+    ----------
+    name : str
+        Shown in tables.
+    run : callable
+        Does the work, and returns when it is done.
+    operations, nbytes : float
+        Multiplications plus additions; bytes that the steps read and write.
+    """
+
+    name: str
+    run: Callable[[], object]
+    operations: float = 0.0
+    nbytes: float = 0.0
+
+    def __call__(self) -> object:
+        return self.run()
+
+
+def operator(name: str, *shapes: Shape, backward: bool = False, ctx: Context | None = None,
+             dtype: str = "float32", **attributes: Any) -> Work:
+    """One operator on arrays of these shapes.
+
+    Parameters
+    ----------
+    name : str
+        As in `mx.sym`: "Convolution", "dot", one's own that was registered.
+    *shapes : tuple of int
+        Of the inputs in their order; those that can be inferred (weights) may be left out.
+    backward : bool
+        Whether to compute the gradients of all inputs, too.
+    ctx : Context, optional
+        The device; default: the current one.
+    dtype : str
+        Of the inputs.
+    **attributes
+        The operator's parameters.
+
+    Examples
+    --------
+    >>> from nbmod import bench
+    >>> work = bench.operator("dot", (64, 32), (32, 16))
+    >>> work.operations
+    65536
+    """
+    from .. import sym
+
+    build = getattr(sym, name, None) or getattr(sym, f"_{name}", None)
+    if build is None:
+        raise ArgumentError(f"bench.operator: there is no operator {name!r} in mx.sym")
+    inputs = [sym.Variable(f"input{number}", dtype=dtype) for number in range(len(shapes))]
+    net = build(*inputs, name=name.lower(), **attributes)
+    return symbol(net, train=backward, ctx=ctx, differentiate_inputs=True, title=name,
+                  **{each.name: shape for each, shape in zip(inputs, shapes, strict=True)})
+
+
+def symbol(net: Symbol, train: bool = False, ctx: Context | None = None,
+           differentiate_inputs: bool = False, title: str = "", **shapes: Shape) -> Work:
+    """A network at these shapes: inference, or forward and backward.
+
+    Parameters
+    ----------
+    net : Symbol
+        The network.
+    train : bool
+        Whether to run backward too, with gradients of the parameters.
+    ctx : Context, optional
+        The device; default: the current one.
+    differentiate_inputs : bool
+        Whether `train` asks for gradients of what is named in `shapes`, too.
+    title : str
+        Shown in tables; default: the name of the network's output.
+    **shapes : tuple of int
+        Of the inputs.
+    """
+    from .. import nd
+    from ..execution.cost_model import costs_of
+
+    executor = bound(net, shapes, train, ctx, differentiate_inputs)
+    heads = [nd.ones(out.shape, ctx=out.ctx, dtype=out.dtype) for out in executor.outputs]
+
+    def run() -> None:
+        executor.forward(is_train=train)
+        if train:
+            executor.backward(heads)
+        for array in executor.outputs:
+            array.wait_to_read()
+
+    costs = costs_of(executor.compiled)
+    name = title or net.list_outputs()[0].removesuffix("_output")
+    return Work(f"{name} {'train' if train else 'infer'}", run,
+                sum(cost.operations for cost in costs), sum(cost.nbytes for cost in costs))
+
+
+def module_step(module: BaseModule, batch: DataBatch) -> Work:
+    """A training step of a module: forward, backward and update.
+
+    Parameters
+    ----------
+    module : BaseModule
+        Bound for training, with parameters and an optimizer.
+    batch : DataBatch
+        Data and labels of every step.
+    """
+    def run() -> None:
+        module.forward_backward(batch)
+        module.update()
+        for array in module.get_outputs():
+            array.wait_to_read()
+
+    return Work("module step", run)
+
+
+def bound(net: Symbol, shapes: Mapping[str, Shape], training: bool, ctx: Context | None = None,
+          differentiate_inputs: bool = False) -> Executor:
+    """A network bound for a measurement: moderate values in all arrays.
+
+    Training asks for gradients of what is neither among `shapes` nor a label.
+    """
+    from .. import current_context, nd
+
+    requests = {name: "write" if training and not name.endswith("_label")
+                and (differentiate_inputs or name not in shapes) else "null"
+                for name in net.list_arguments()}
+    executor = net.simple_bind(ctx or current_context(), grad_req=requests, numpy_first=False,
+                               **shapes)
+    for name, array in [*executor.arg_dict.items(), *executor.aux_dict.items()]:
+        if name.endswith("_label"):
+            array[:] = 0
+        elif name.endswith(("_var", "_gamma")):
+            array[:] = 1
+        else:
+            array[:] = 0.05 * nd.random.normal(shape=array.shape)
+    return executor

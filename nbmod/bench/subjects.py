@@ -1,0 +1,163 @@
+"""What can be timed: plain functions and numba's, nbmod's operators, symbols and modules.
+
+Each becomes an `Arm` (see `rounds`): a function and several sets of inputs.
+
+*Warm* arms call the function with one set of inputs in all of a block, after an untimed call: what
+fits a cache is in it.  *Cold* arms take another set for every call, and have so many that they fill
+the last level cache twice: every call reads memory.
+
+Sets differ in their values, so that a function which keeps the result of its last call cannot win:
+arrays of floating-point numbers are rotated by some elements from one set to the next, which
+preserves their distribution.  Where that breaks an input (sorted keys, a matrix that has to stay
+symmetric), `vary=False` keeps the values.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..base import ArgumentError
+
+__all__ = ["CallableArm", "arrays_of", "copied", "last_level_cache"]
+
+SETS = 4
+"""Sets of inputs of a warm arm, taken in turn by the rounds."""
+MOST_SETS = 4096
+"""More would take longer to make than to time; small arrays then stay in a large cache."""
+LAST_LEVEL = 32 * 2 ** 20
+"""Bytes of a last level cache whose size the system does not tell."""
+
+Inputs = tuple[Any, ...]
+
+
+class CallableArm:
+    """A function with sets of inputs.
+
+    Parameters
+    ----------
+    name : str
+        Shown in tables.
+    function : callable
+        Called with the inputs of a set; it must have finished its work when it returns.
+    args : tuple
+        Arrays (NumPy's or nbmod's) are copied for every set, everything else is shared.
+    cold : bool
+        Whether to take another set for every call.
+    vary : bool
+        Whether values of floating-point arrays differ between sets.
+    """
+
+    def __init__(self, name: str, function: Callable[..., object], args: Inputs = (),
+                 cold: bool = False, vary: bool = True) -> None:
+        self.name = name
+        self.function = function
+        self.cold = cold
+        count = _cold_sets(args) if cold else SETS if arrays_of(args) else 1
+        self.sets = [copied(args, number if vary else 0) for number in range(count)]
+        self._written: list[tuple[list[Any], list[Any]]] = []
+
+    def first_call(self) -> float:
+        """Seconds of the first call.
+
+        It also tells what the function writes to: those arrays get their values back before each
+        block, or a repeated update would overflow.
+        """
+        before = copied(self.sets[0])
+        began = time.perf_counter()
+        self.function(*self.sets[0])
+        taken = time.perf_counter() - began
+        changed = [number for number, (old, new) in enumerate(
+            zip(arrays_of(before), arrays_of(self.sets[0]), strict=True))
+            if not _is_equal(old, new)]
+        for old, new in zip(arrays_of(before), arrays_of(self.sets[0]), strict=True):
+            new[...] = old
+        pairs = [(arrays_of(each), arrays_of(copied(each))) for each in self.sets if changed]
+        self._written = [([now[n] for n in changed], [kept[n] for n in changed])
+                         for now, kept in pairs]
+        return taken
+
+    def _restore(self, number: int) -> None:
+        if self._written:
+            for array, values in zip(*self._written[number], strict=True):
+                array[...] = values
+
+    def time(self, calls: int, turn: int) -> float:
+        """Seconds of one of `calls` calls in a row."""
+        function = self.function
+        if self.cold:
+            start = turn * calls
+            inputs = [self.sets[(start + number) % len(self.sets)] for number in range(calls)]
+        else:
+            inputs = [self.sets[turn % len(self.sets)]] * calls
+            self._restore(turn % len(self.sets))
+            function(*inputs[0])
+        began = time.perf_counter_ns()
+        for args in inputs:
+            function(*args)
+        return (time.perf_counter_ns() - began) * 1e-9 / calls
+
+
+def _is_equal(a: Any, b: Any) -> bool:
+    """Whether two arrays hold the same bits."""
+    a, b = (each.asnumpy() if hasattr(each, "asnumpy") else each for each in (a, b))
+    return bool(a.tobytes() == b.tobytes())
+
+
+def copied(args: Inputs, turns: int = 0) -> Inputs:
+    """The inputs with arrays of their own, whose floating-point values are rotated."""
+    return tuple(_copied(value, turns) for value in args)
+
+
+def _copied(value: Any, turns: int) -> Any:
+    if isinstance(value, (tuple, list)):
+        return type(value)(_copied(each, turns) for each in value)
+    if not hasattr(value, "asnumpy"):
+        return _rotated(value, turns) if isinstance(value, np.ndarray) else value
+    copy = value.copy()
+    if turns:
+        copy[:] = _rotated(value.asnumpy(), turns)
+    return copy
+
+
+def _rotated(array: np.ndarray, turns: int) -> np.ndarray:
+    """A copy in the layout of the array; flat elements move by a third of them and `turns`."""
+    copy = array.copy(order="K")
+    if turns and array.dtype.kind == "f" and array.size > 1:
+        copy[...] = np.roll(array, turns * (array.size // 3 + 1))
+    return copy
+
+
+def arrays_of(args: Inputs) -> list[Any]:
+    """All arrays among the inputs, NumPy's and nbmod's."""
+    flat = [each for value in args
+            for each in (arrays_of(tuple(value)) if isinstance(value, (tuple, list)) else [value])]
+    return [each for each in flat if isinstance(each, np.ndarray) or hasattr(each, "asnumpy")]
+
+
+def _cold_sets(args: Inputs) -> int:
+    """So many sets that they take up twice the last level cache."""
+    nbytes = sum(array.nbytes if isinstance(array, np.ndarray)
+                 else array.size * np.dtype(array.dtype).itemsize for array in arrays_of(args))
+    if not nbytes:
+        raise ArgumentError("cold=True needs arrays among the arguments, whose buffers it rotates")
+    return min(MOST_SETS, max(2, -(-2 * last_level_cache() // nbytes)))
+
+
+def last_level_cache() -> int:
+    """Bytes of the largest cache, as Linux tells it; elsewhere a usual size."""
+    sizes = [_bytes(path.read_text()) for path
+             in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size")]
+    return max(sizes, default=LAST_LEVEL)
+
+
+def _bytes(text: str) -> int:
+    """32K, 8M or a number."""
+    units: dict[str, int] = {"K": 2 ** 10, "M": 2 ** 20, "G": 2 ** 30}
+    text = text.strip()
+    return int(text[:-1]) * units[text[-1]] if text[-1:] in units else int(text)
+

@@ -1,0 +1,94 @@
+"""The plugin of nbmod's kernel bench for pytest: the fixture `kernel_benchmark`.
+
+    def test_axpy(kernel_benchmark):
+        result = kernel_benchmark(axpy, 2.0, x, y, baseline=old_axpy)
+        assert result.verdict != "SLOWER"
+
+pytest imports this module in every run, so it lies outside of nbmod, whose import takes longer,
+and imports nbmod only in a test that asks for the fixture.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from nbmod.bench import Result
+
+PROPERTY = "nbmod_kernel_benchmark"
+"""Of a test's report: the result, which processes of pytest-xdist send to the first one."""
+
+
+@pytest.fixture
+def kernel_benchmark(request: pytest.FixtureRequest) -> Callable[..., Result]:
+    """Time a function: called like `nbmod.bench.measure`, whose result it returns.
+
+    The name in tables is the test's.  The times go to pytest-benchmark, too, where it is
+    installed: to its table, and with all facts to its JSON (`extra_info`).  A test may call it
+    several times, and pytest-benchmark then has the first.
+    """
+    from nbmod import bench
+
+    names = iter([request.node.name, *(f"{request.node.name} #{n}" for n in range(2, 1000))])
+
+    def run(function: Callable[..., object], *args: Any, **options: Any) -> Result:
+        options.setdefault("name", next(names))
+        with _alone(request.config):
+            result = bench.measure(function, *args, **options)
+        request.node.user_properties.append((PROPERTY, result.as_json()))
+        _tell_pytest_benchmark(request, result)
+        return result
+
+    return run
+
+
+@contextlib.contextmanager
+def _alone(config: pytest.Config) -> Iterator[None]:
+    """A block of one process at a time, where pytest-xdist runs several."""
+    if not hasattr(config, "workerinput"):
+        yield
+        return
+    from nbmod.core.config import CONFIG
+    from nbmod.core.locks import locked
+
+    with locked(CONFIG.cache_dir / "bench.lock", timeout=3600):
+        yield
+
+
+def _tell_pytest_benchmark(request: pytest.FixtureRequest, result: Result) -> None:
+    """Replay the rounds for pytest-benchmark by a clock that shows their times."""
+    if not request.config.pluginmanager.hasplugin("benchmark") or _told in request.node.stash:
+        return
+    request.node.stash[_told] = True
+    own = result.rounds.seconds[:, 0].tolist()
+    ticks = [0.0]
+    for seconds in own:
+        ticks += [ticks[-1], ticks[-1] + seconds]
+    clock = iter(ticks[1:])
+    request.node.add_marker(pytest.mark.benchmark(timer=lambda: next(clock, ticks[-1])))
+    benchmark = request.getfixturevalue("benchmark")
+    benchmark.extra_info.update(result.as_json())
+    benchmark.pedantic(lambda: None, rounds=len(own), iterations=1)
+
+
+_told = pytest.StashKey[bool]()
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """The table of all results, in 80 columns."""
+    reports = [report for reports in terminalreporter.stats.values() for report in reports
+               if getattr(report, "when", None) == "teardown"
+               or getattr(report, "when", None) == "call"]
+    rows = {str(value["name"]) + report.nodeid: value for report in reports
+            for name, value in report.user_properties if name == PROPERTY}
+    if not rows:
+        return
+    from nbmod.bench.report import table
+
+    terminalreporter.section("kernel benchmarks")
+    for line in table(list(rows.values())):
+        terminalreporter.write_line(line)

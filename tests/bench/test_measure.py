@@ -1,0 +1,340 @@
+"""The kernel bench on real functions: what it refuses and records.  No time is asserted."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+import time
+from functools import partial
+
+import numpy as np
+import pytest
+
+import nbmod as mx
+from nbmod import bench
+from nbmod.base import ArgumentError, MXNetError
+from nbmod.bench import report, roofs, rounds
+from nbmod.bench.conditions import Conditions, observed
+from nbmod.bench.measure import ulp_distance
+from nbmod.bench.subjects import CallableArm
+from nbmod.ops.simd import roofline
+from nbmod.ops.simd.roofline import (
+    add_part,
+    bfloat16_chains,
+    copy_part,
+    fma_chains,
+    int8_chains,
+    read_part,
+)
+from tests.ops.test_simd import LANES, called
+
+X = np.random.default_rng(0).normal(size=999).astype("f")
+
+
+class Clock:
+    """An arm of known times, and the turns it was asked for."""
+
+    def __init__(self, name, seconds):
+        self.name, self.seconds, self.turns = name, seconds, []
+
+    def time(self, calls, turn):
+        self.turns.append((calls, turn))
+        return self.seconds
+
+
+@pytest.fixture
+def known_roofs(monkeypatch):
+    """Roofs of round numbers, in place of a measurement."""
+    known = roofs.Roofs(2, {"float32": 100.0, "float64": 50.0},
+                        {"L1": 40.0, "L2": 20.0, "L3": 10.0, "memory": 5.0},
+                        {"L1": 100, "L2": 1000, "L3": 10_000}, "2026-01-01")
+    monkeypatch.setattr(roofs, "measured_roofs", lambda: known)
+    return known
+
+
+def test_rounds_have_two_blocks_of_every_arm_in_random_order():
+    arms = [Clock("a", 3e-4), Clock("b", 6e-4)]
+    made = rounds.run_rounds(arms, 60, lambda so_far: len(so_far) == 50)
+    assert made.names == ["a", "b", "a", "b"] and made.calls == [1] * 4 and len(made) == 50
+    assert {tuple(sorted(order)) for order in made.order.tolist()} == {(0, 1, 2, 3)}
+    assert len({tuple(order) for order in made.order.tolist()}) > 10
+    np.testing.assert_allclose(made.ratios, 0.5)
+    assert arms[0].turns[-2:] == [(1, 49)] * 2
+
+
+def test_short_calls_fill_a_block():
+    assert rounds.calls_of_block(Clock("a", 1e-6)) >= 200
+    assert rounds.calls_of_block(Clock("a", 1.0)) == 1
+
+
+def test_a_ratio_and_its_verdict():
+    fast, slow = partial(sum, range(1000)), partial(sum, range(4000))
+    result = bench.compare(fast, slow, seconds=20)
+    assert result.verdict is bench.Verdict.FASTER and result.verdict == "FASTER"
+    assert result.interval[0] < result.ratio < result.interval[1] < 1
+    assert "FASTER" in str(result) and result.rounds.seconds.shape[1] == 4
+    saved = json.loads(json.dumps(result.as_json()))
+    assert saved["verdict"] == "FASTER" and len(saved["rounds"]) == len(saved["order"])
+
+
+def test_inputs_differ_between_rounds_and_are_not_the_callers():
+    seen = []
+
+    def take(x):
+        seen.append((x.ctypes.data, x[0]))
+        x[:] = 0
+
+    mine = X.copy()
+    bench.measure(take, mine, seconds=0.01)
+    assert mine.ctypes.data not in {address for address, _ in seen}
+    np.testing.assert_array_equal(mine, X)
+    arm = CallableArm("f", take, (X, 3, [mx.nd.array(X)]))
+    assert len({inputs[0].tobytes() for inputs in arm.sets}) == len(arm.sets)
+    assert all(np.array_equal(np.sort(inputs[2][0].asnumpy()), np.sort(X)) for inputs in arm.sets)
+    still = CallableArm("f", take, (X, np.arange(5)), vary=False)
+    assert all(np.array_equal(inputs[0], X) for inputs in still.sets)
+
+
+def test_cold_inputs_exceed_the_caches(monkeypatch):
+    monkeypatch.setattr("nbmod.bench.subjects.last_level_cache", lambda: 10 * X.nbytes)
+    arm = CallableArm("f", np.negative, (X,), cold=True)
+    assert len(arm.sets) == 20
+    with pytest.raises(ArgumentError, match="needs arrays"):
+        bench.measure(lambda: None, cold=True)
+
+
+def test_a_result_kept_from_an_earlier_call_is_noticed():
+    kept = []
+
+    def cheat(x):
+        kept.append(2 * x)
+        return kept[0]
+
+    with pytest.raises(MXNetError, match="output 0 differs from that of the reference"):
+        bench.measure(cheat, X, reference=lambda x: 2 * x, seconds=0.01)
+
+
+def test_outputs_may_be_arguments():
+    def negate(x):
+        x *= -1
+
+    bench.measure(negate, X, reference=lambda x: np.negative(x, out=x), seconds=0.01)
+    with pytest.raises(MXNetError, match="differs"):
+        bench.measure(negate, X, reference=lambda x: np.multiply(x, 3, out=x), seconds=0.01)
+
+
+def test_arrays_that_are_written_start_again_with_their_values():
+    starts = []
+
+    def grow(x, y):
+        starts.append(x[0] == y[0])
+        x *= 2
+
+    arm = CallableArm("f", grow, (X, X))
+    arm.first_call()
+    arm.time(3, 0)
+    arm.time(2, 0)
+    # An untimed call begins a warm block.
+    assert starts == [True, True, False, False, False, True, False, False]
+
+
+def test_distances_in_ulp():
+    assert ulp_distance(np.float32([1, np.nan]), np.float32([np.nextafter(np.float32(1), 2),
+                                                             np.nan])) == 1
+    assert ulp_distance(np.float32([1]), np.float32([np.nan])) == np.inf
+    assert ulp_distance(np.array([1]), np.array([2])) == np.inf
+    with pytest.raises(ArgumentError, match="shape"):
+        ulp_distance(X, X[:3])
+
+
+def test_what_is_faster_than_the_machine_is_an_error(known_roofs):
+    with pytest.raises(MXNetError, match="of the L1 bandwidth: the function does not do"):
+        bench.measure(lambda x: None, X[:10], nbytes=90, seconds=0.01)
+
+
+def test_shares_are_of_the_roof_that_limits(known_roofs):
+    def share(*args, **options):
+        return bench.share_of_roof(*args, roofs=known_roofs, **options)
+
+    assert share(2.0, 100, 10) == roofs.Share(0.5, "float32 peak")
+    assert share(2.0, 100, 10, "float64") == roofs.Share(1.0, "float64 peak")
+    assert share(2.0, 1, 2000) == roofs.Share(100.0, "L3 bandwidth")
+    assert share(2.0, 0, 5, working_set=float("inf")) == roofs.Share(0.5, "memory bandwidth")
+    assert share(2.0) is None
+
+
+def test_a_neighbour_never_lowers_a_roof_that_was_measured(tmp_path, monkeypatch, known_roofs):
+    monkeypatch.undo()
+    monkeypatch.setattr(roofs, "_file", lambda: tmp_path / "roofs.json")
+    measured = roofs.measured_roofs.__wrapped__
+    values = iter([known_roofs, roofs.Roofs(2, {"float32": 80.0, "float64": 60.0},
+                                            dict(known_roofs.nbytes), known_roofs.capacity,
+                                            "2026-02-02")])
+    monkeypatch.setattr(roofs, "_measure", lambda threads: next(values))
+    measured(2)
+    best = measured(2)
+    assert best.operations == {"float32": 100.0, "float64": 60.0}
+    assert best.date == "2026-02-02" and best.runs == 2
+    (tmp_path / "roofs.json").write_text("{broken")
+    assert roofs._read() == {}
+
+
+def test_roofs_are_measured(monkeypatch):
+    monkeypatch.setattr(roofs, "RUN", 1e-5)
+    monkeypatch.setattr(roofs, "TRIES", 2)
+    monkeypatch.setattr(roofs, "_physical_memory", lambda: 2 ** 25)
+    monkeypatch.setattr(roofs, "_capacities", lambda threads: (2 ** 14, 2 ** 17, 2 ** 20))
+    made = roofs._measure(2)
+    assert {"float32", "float64", "int8"} <= made.operations.keys()
+    assert set(made.nbytes) == set(roofs.LEVELS)
+    assert made.nbytes["L1"] >= made.nbytes["L2"] >= made.nbytes["L3"] >= made.nbytes["memory"] > 0
+    assert min(made.operations.values()) > 0
+
+
+@pytest.mark.skipif(LANES == 1, reason="NBMOD_SIMD_LANES=1 is without vectors")
+@pytest.mark.parametrize("chains, dtype", [
+    (fma_chains, "f"), (fma_chains, "d"), (int8_chains, "i"),
+    (bfloat16_chains, "f")])
+def test_chains_do_what_is_counted(chains, dtype):
+    generator, count = np.random.default_rng(1), roofline.STRIDE // np.dtype(dtype).itemsize
+    values = (generator.integers(-2 ** 31, 2 ** 31, count).astype("i") if dtype == "i"
+              else generator.uniform(1, 2, count).astype(dtype))
+    if chains is bfloat16_chains:   # both halves of a word are such a number
+        words = values.view(np.uint32)
+        words[:] = words & 0xffff0000 | words >> 16
+    expected = values.copy()
+    chains.function(expected, 0, 3)
+    called(chains)(values, 0, 3)
+    # A few roundings on values of magnitude 1.
+    np.testing.assert_allclose(values, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.skipif(LANES == 1, reason="NBMOD_SIMD_LANES=1 is without vectors")
+def test_moves_of_memory_are_those_counted():
+    unit = roofline.UNROLLED * LANES
+    x, y = np.random.default_rng(2).normal(size=(2, 3 * unit)).astype("f")
+    sums, out, copy = np.zeros(unit, "f"), np.zeros_like(x), roofs._aligned(x.nbytes)
+    called(read_part)(x, sums, 0, x.size, 2)
+    called(add_part)(x, y, out, 0, x.size, 2)
+    called(copy_part)(x, copy, 0, x.size, 2)
+    # Six values of magnitude 1 are added in another order.
+    np.testing.assert_allclose(sums, 2 * x.reshape(3, unit).sum(axis=0), rtol=1e-5, atol=1e-5)
+    np.testing.assert_array_equal(out, x + y)
+    np.testing.assert_array_equal(copy, x)
+
+
+def test_a_compilation_in_a_timed_round_is_an_error():
+    import numba  # noqa: TID251
+
+    kernel = numba.njit(lambda x: x + 1)
+    turns = iter(range(10 ** 9))
+
+    def meets_another_type():
+        kernel(1.0 if next(turns) > 60 else 1)
+        time.sleep(2e-3)
+
+    with pytest.raises(MXNetError, match="was compiled in the timed rounds"):
+        bench.measure(meets_another_type, seconds=1)
+    assert bench.measure(numba.njit(lambda x: x - 1), 1.0, seconds=0.01).compile_seconds > 0
+
+
+def test_operators_symbols_and_modules_know_their_costs():
+    work = bench.operator("FullyConnected", (4, 8), num_hidden=3)
+    assert work.operations == 2 * 4 * 8 * 3 and work.nbytes >= 4 * (4 * 8 + 3 * 8 + 4 * 3)
+    assert bench.operator("dot", (4, 8), (8, 3), backward=True).operations == 3 * 2 * 4 * 8 * 3
+    net = mx.sym.SoftmaxOutput(mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=3,
+                                                     name="fc"), name="softmax")
+    work = bench.symbol(net, train=True, data=(4, 8))
+    assert work.name == "softmax train" and work.operations == 2 * 2 * 4 * 8 * 3
+    work()
+    module = mx.mod.Module(net)
+    module.bind([("data", (4, 8))], [("softmax_label", (4,))])
+    module.init_params()
+    module.init_optimizer()
+    before = module.get_params()[0]["fc_weight"].asnumpy()
+    bench.module_step(module, mx.io.DataBatch([mx.nd.ones((4, 8))], [mx.nd.zeros((4,))]))()
+    assert not np.array_equal(before, module.get_params()[0]["fc_weight"].asnumpy())
+    with pytest.raises(ArgumentError, match="no operator 'nothing'"):
+        bench.operator("nothing", (1,))
+
+
+def test_threads_are_those_asked_for_and_restored():
+    seen = []
+    bench.measure(lambda: seen.append(mx.get_num_threads()), seconds=0.01, threads=1)
+    assert set(seen) == {1}
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/stat"), reason="the system does not tell its load")
+def test_a_busy_neighbour_is_warned_of():
+    spinning = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try:
+        with observed() as conditions:
+            time.sleep(0.5)
+    finally:
+        spinning.kill()
+        spinning.wait()
+    assert conditions.busy > 0.1 and "other processes took" in conditions.warnings[0]
+
+
+def test_conditions_are_said_where_they_matter():
+    assert not Conditions(0.05, 0.0, 3, (2000.0, 2050.0), 1.0, 2, 2, "omp").warnings
+    texts = " ".join(Conditions(0.5, 0.1, 3, (2000.0, 1000.0), 1.0, 2, 4).warnings)
+    assert "50% of the processor" in texts and "hypervisor" in texts
+    assert "2000 to 1000 MHz" in texts and "4 threads share 2 cores" in texts
+
+
+def test_the_table_has_80_columns():
+    row = {"name": "a_very_long_name_of_a_test[with parameters]", "seconds": 1.234e-5,
+           "noise": 0.004, "share": {"value": 0.871, "roof": "L2 bandwidth"}, "ratio": 0.871,
+           "interval": [0.86, 0.88], "verdict": "UNDECIDED",
+           "conditions": Conditions(0.5).as_json()}
+    lines = report.table([row, row | {"share": None, "ratio": None, "interval": None,
+                                      "verdict": None, "noise": float("inf"), "name": "b"}])
+    assert max(map(len, lines)) <= 80
+    assert lines[1].split()[-7:] == ["0.4%", "87%", "0.871", "0.86", "-", "0.88", "UNDECIDED"]
+    assert "?" in lines[2]
+    assert [report.duration(each) for each in (12.3, 0.9999, 1e-3, 4.5e-5, 3e-9)] == [
+        "12.3 s", "1.00 s", "1.00 ms", "45.0 us", "3.00 ns"]
+
+
+TESTS = """
+import numpy as np
+
+def test_negative(kernel_benchmark):
+    x = np.ones(1000)
+    result = kernel_benchmark(np.negative, x, baseline=np.abs, seconds=0.05)
+    assert result.name == "test_negative" and result.seconds > 0
+    kernel_benchmark(np.negative, x, seconds=0.02)
+
+def test_other(benchmark):
+    benchmark.pedantic(lambda: None)
+"""
+
+
+@pytest.mark.parametrize("options", [[], ["-n", "2"]], ids=["one process", "xdist"])
+def test_the_plugin_reports_to_pytest_and_to_pytest_benchmark(options, tmp_path):
+    (tmp_path / "test_kernels.py").write_text(textwrap.dedent(TESTS))
+    run = subprocess.run([sys.executable, "-m", "pytest", "-p", "nbmod_pytest", "-q", *options,
+                          *(["--benchmark-json=all.json"] if not options else [])],
+                         cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
+    assert run.returncode == 0, run.stdout + run.stderr
+    table = run.stdout.partition("kernel benchmarks")[2].splitlines()
+    assert table[1].startswith("kernel ") and table[2].startswith("test_negative ")
+    assert table[3].startswith("test_negative #2")
+    if not options:
+        saved = {each["name"]: each for each in
+                 json.loads((tmp_path / "all.json").read_text())["benchmarks"]}
+        facts = saved["test_negative"]["extra_info"]
+        assert saved["test_other"]["extra_info"] == {}
+        own = [row[0] for row in facts["rounds"]]
+        assert saved["test_negative"]["stats"]["median"] == pytest.approx(np.median(own), rel=1e-6)
+
+
+def test_a_run_without_the_fixture_imports_no_nbmod():
+    code = "import sys, nbmod_pytest; assert not {'nbmod', 'numpy'} & sys.modules.keys()"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
