@@ -147,10 +147,10 @@ def measured_roofs(threads: int | None = None) -> Roofs:
     """
     threads = threads or num_threads()
     roofs = _measure(threads)
-    kept = _read()
+    earlier = _read()
     key = _key(threads)
-    if key in kept:
-        roofs = _best(kept[key], roofs)
+    if key in earlier:
+        roofs = _best(earlier[key], roofs)
     _write({**_read(), key: roofs})
     return roofs
 

@@ -77,8 +77,8 @@ class CallableArm:
         for old, new in zip(arrays_of(before), arrays_of(self.sets[0]), strict=True):
             new[...] = old
         pairs = [(arrays_of(each), arrays_of(copied(each))) for each in self.sets if changed]
-        self._written = [([now[n] for n in changed], [kept[n] for n in changed])
-                         for now, kept in pairs]
+        self._written = [([now[n] for n in changed], [values[n] for n in changed])
+                         for now, values in pairs]
         return taken
 
     def _restore(self, number: int) -> None:

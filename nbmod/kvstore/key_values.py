@@ -25,14 +25,14 @@ def _pairs(keys: object, values: object, what: str) -> Pairs:
     if not isinstance(keys, (list, tuple)):
         return [(_key(keys), _arrays(keys, values, what))]
     if not isinstance(values, (list, tuple)) or len(keys) != len(values):
-        given = len(values) if isinstance(values, (list, tuple)) else type(values).__name__
+        length = len(values) if isinstance(values, (list, tuple)) else type(values).__name__
         raise CheckError(f"kvstore: {len(keys)} keys, expected a list of as many {what}s, given "
-                         f"{given}")
-    found = [(_key(key), _arrays(key, value, what))
+                         f"{length}")
+    pairs = [(_key(key), _arrays(key, value, what))
              for key, value in zip(keys, values, strict=True)]
-    if len({type(key) for key, _ in found}) > 1:
+    if len({type(key) for key, _ in pairs}) > 1:
         raise CheckError(f"kvstore: keys {list(keys)} mix integers and strings")
-    return found
+    return pairs
 
 
 def _targets(method: str, key: object, out: object) -> Pairs:
@@ -65,14 +65,14 @@ def _row_lists(row_ids: object, key: object, pairs: Pairs  # type: ignore[explic
     """Row indices for every array of every key."""
     if isinstance(row_ids, NDArray):
         return [[_rows(row_ids)] * len(targets) for _, targets in pairs]
-    found = []
+    lists = []
     for (name, targets), (_, ids) in zip(pairs, _pairs(key, row_ids, "row_ids"), strict=True):
         if len(ids) not in (1, len(targets)):
             raise MXNetError(f"kvstore.row_sparse_pull: {len(ids)} row_ids for the {len(targets)} "
                              f"arrays of key {name!r}")
         rows = [_rows(one) for one in ids]
-        found.append(rows * len(targets) if len(rows) == 1 else rows)
-    return found
+        lists.append(rows * len(targets) if len(rows) == 1 else rows)
+    return lists
 
 
 def _rows(row_ids: NDArray) -> np.ndarray:  # type: ignore[explicit-any]

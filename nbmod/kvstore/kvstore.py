@@ -39,46 +39,6 @@ UpdateFunction = Callable[[Key, NDArray, NDArray], None]
 """Changes a stored array: `update(key, pushed sum, stored)`."""
 
 
-def _pairs(keys: object, values: object, what: str) -> Pairs:
-    """(key, values) for each key, from one key and its value(s) or equally long lists of both."""
-    if not isinstance(keys, (list, tuple)):
-        return [(_key(keys), _arrays(keys, values, what))]
-    if not isinstance(values, (list, tuple)) or len(keys) != len(values):
-        length = len(values) if isinstance(values, (list, tuple)) else type(values).__name__
-        raise CheckError(f"kvstore: {len(keys)} keys, expected a list of as many {what}s, given "
-                         f"{length}")
-    pairs = [(_key(key), _arrays(key, value, what))
-             for key, value in zip(keys, values, strict=True)]
-    if len({type(key) for key, _ in pairs}) > 1:
-        raise CheckError(f"kvstore: keys {list(keys)} mix integers and strings")
-    return pairs
-
-
-def _targets(method: str, key: object, out: object) -> Pairs:
-    if out is None:
-        raise CheckError(f"kvstore.{method}: out is not given")
-    return _pairs(key, out, "out")
-
-
-def _key(key: object) -> Key:
-    if isinstance(key, integer_types):
-        return int(key)
-    if not isinstance(key, str):
-        raise CheckError(f"kvstore: a key is a {type(key).__name__}, expected an integer or a "
-                         "string")
-    return key
-
-
-def _arrays(key: object, values: object, what: str) -> list[NDArray]:
-    """One array or one per device as a list."""
-    listed = list(values) if isinstance(values, (list, tuple)) else [values]
-    for value in listed:
-        if not isinstance(value, NDArray):
-            raise TypeError(f"kvstore: a {what} for key {key!r} is a {type(value).__name__}, "
-                            "expected an NDArray")
-    return listed  # type: ignore[return-value]  # as checked
-
-
 class KVStore(KVStoreBase):
     """A key-value store of one process, as created by `mx.kv.create`.
 
@@ -538,45 +498,3 @@ def takes_lists(store: KVStoreBase) -> TypeGuard[KVStore]:
         The store.
     """
     return isinstance(store, KVStore) and type(store).pushpull is KVStore.pushpull
-
-
-def _copied(array: NDArray, context: Context) -> NDArray:
-    return array.copyto(context)  # type: ignore[return-value]  # a context gives an array
-
-
-def _copy(value: NDArray, out: NDArray) -> None:
-    """Copy an array; one that is stored where it is used has been written there already."""
-    if value._data is not out._data:
-        value.copyto(out)
-    elif not out.is_sparse:
-        mutation.written(out._data)
-
-
-def _sum(values: Sequence[NDArray], context: Context, out: NDArray | None = None) -> NDArray:
-    """The sum of arrays on the device of `context`, left to right.  One value is its own sum."""
-    if len(values) == 1 and out is not None:
-        _copy(values[0], out)
-        return out
-    device = device_of(context)
-    local = [value if device_of(value.context) is device else _copied(value, context)
-             for value in values]
-    return invoke(AddN(len(local)), local, out) if len(local) > 1 else local[0]
-
-
-def _row_lists(row_ids: object, key: object, pairs: Pairs  # type: ignore[explicit-any]
-               ) -> list[list[np.ndarray]]:
-    """Row indices for every array of every key."""
-    if isinstance(row_ids, NDArray):
-        return [[_rows(row_ids)] * len(targets) for _, targets in pairs]
-    lists = []
-    for (name, targets), (_, ids) in zip(pairs, _pairs(key, row_ids, "row_ids"), strict=True):
-        if len(ids) not in (1, len(targets)):
-            raise MXNetError(f"kvstore.row_sparse_pull: {len(ids)} row_ids for the {len(targets)} "
-                             f"arrays of key {name!r}")
-        rows = [_rows(one) for one in ids]
-        lists.append(rows * len(targets) if len(rows) == 1 else rows)
-    return lists
-
-
-def _rows(row_ids: NDArray) -> np.ndarray:  # type: ignore[explicit-any]
-    return row_ids.asnumpy().astype(np.int64, copy=False).reshape(-1)

@@ -83,8 +83,8 @@ def _looks_unusable() -> bool:
 
 def compiler_trouble() -> str:
     """Why numba cannot be imported; '' if it can."""
-    found = _compiler()
-    return f"{type(found).__name__}: {found}" if isinstance(found, Exception) else ""
+    outcome = _compiler()
+    return f"{type(outcome).__name__}: {outcome}" if isinstance(outcome, Exception) else ""
 
 
 def require_compiler(purpose: str) -> None:
