@@ -9,7 +9,7 @@
     conditions.py  load, steal and frequency of the machine
     subjects.py    functions with sets of inputs, warm and cold
     roofs.py       peaks of arithmetic and of every level of memory, measured and kept
-    report.py      a table of 80 columns, and JSON
+    report.py      a table of 80 columns
     measure.py     `measure` and `compare`
     networks.py    operators, symbols and modules as subjects that know their costs
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from ..base import ArgumentError, MXNetError
 from ..ops.build.costs import KernelCost, measured
 from ..ops.jit import has_compiler, num_threads, set_num_threads
 from . import conditions
-from .report import as_json, duration, percent
+from .report import duration, percent
 from .roofs import Share, share_of_roof
 from .rounds import Arm, Rounds, run_rounds
 from .statistics import SMALLEST_EFFECT, Judgement, Verdict, is_look, judge, outlier_share
@@ -86,8 +86,16 @@ class Result:
     conditions: conditions.Conditions = field(repr=False)
 
     def as_json(self) -> dict[str, Any]:
-        """Everything, for a file."""
-        return as_json(self)
+        """Everything, for a file: all times and their order included."""
+        rounds = self.rounds
+        return {"name": self.name, "seconds": self.seconds, "noise": self.noise,
+                "compile_seconds": self.compile_seconds, "first_seconds": self.first_seconds,
+                "baseline": self.baseline, "ratio": self.ratio, "interval": self.interval,
+                "verdict": None if self.verdict is None else str(self.verdict),
+                "share": None if self.share is None else asdict(self.share),
+                "more_rounds": self.more_rounds, "outliers": self.outliers,
+                "arms": rounds.names, "calls": rounds.calls, "rounds": rounds.seconds.tolist(),
+                "order": rounds.order.tolist(), "conditions": self.conditions.as_json()}
 
     def __str__(self) -> str:
         text = f"{self.name}: {duration(self.seconds)}"

@@ -81,10 +81,11 @@ def operator(name: str, *shapes: Shape, backward: bool = False, ctx: Context | N
     build = getattr(sym, name, None) or getattr(sym, f"_{name}", None)
     if build is None:
         raise ArgumentError(f"bench.operator: there is no operator {name!r} in mx.sym")
-    inputs = [sym.Variable(f"input{number}", dtype=dtype) for number in range(len(shapes))]
+    names = [f"input{number}" for number in range(len(shapes))]
+    inputs = [sym.Variable(each, dtype=dtype) for each in names]
     net = build(*inputs, name=name.lower(), **attributes)
     return symbol(net, train=backward, ctx=ctx, differentiate_inputs=True, title=name,
-                  **{each.name: shape for each, shape in zip(inputs, shapes, strict=True)})
+                  **dict(zip(names, shapes, strict=True)))
 
 
 def symbol(net: Symbol, train: bool = False, ctx: Context | None = None,
@@ -155,8 +156,9 @@ def bound(net: Symbol, shapes: Mapping[str, Shape], training: bool, ctx: Context
     requests = {name: "write" if training and not name.endswith("_label")
                 and (differentiate_inputs or name not in shapes) else "null"
                 for name in net.list_arguments()}
+    arguments: dict[str, Any] = dict(shapes)
     executor = net.simple_bind(ctx or current_context(), grad_req=requests, numpy_first=False,
-                               **shapes)
+                               **arguments)
     for name, array in [*executor.arg_dict.items(), *executor.aux_dict.items()]:
         if name.endswith("_label"):
             array[:] = 0

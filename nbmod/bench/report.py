@@ -1,16 +1,12 @@
-"""Results as a table of 80 columns, and as JSON."""
+"""Results as a table of 80 columns."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from .measure import Result
-
-__all__ = ["as_json", "duration", "percent", "table"]
+__all__ = ["duration", "percent", "table"]
 
 COLUMNS = ("kernel", "time", "noise", "share", "ratio", "99% interval", "verdict")
 WIDTH = 80
@@ -53,16 +49,3 @@ def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
             "" if row["ratio"] is None else f"{row['ratio']:.3f}",
             "" if interval is None else f"{interval[0]:.2f} - {interval[1]:.2f}",
             row["verdict"] or "")
-
-
-def as_json(result: Result) -> dict[str, Any]:
-    """Everything that a result holds: all times and their order included."""
-    rounds = result.rounds
-    return {"name": result.name, "seconds": result.seconds, "noise": result.noise,
-            "compile_seconds": result.compile_seconds, "first_seconds": result.first_seconds,
-            "baseline": result.baseline, "ratio": result.ratio, "interval": result.interval,
-            "verdict": None if result.verdict is None else str(result.verdict),
-            "share": None if result.share is None else asdict(result.share),
-            "more_rounds": result.more_rounds, "outliers": result.outliers,
-            "arms": rounds.names, "calls": rounds.calls, "rounds": rounds.seconds.tolist(),
-            "order": rounds.order.tolist(), "conditions": result.conditions.as_json()}

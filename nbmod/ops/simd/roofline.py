@@ -49,7 +49,7 @@ def _add_pairs(v: Vectors, factor: IRValue, total: IRValue) -> IRValue:
     if not has_bfloat16():
         return v.fma(factor, factor, total)
 
-    class Bfloat(v.ir.Type):  # type: ignore[misc,name-defined]
+    class Bfloat(v.ir.Type):  # type: ignore[name-defined]
         """LLVM's bfloat, which llvmlite does not have."""
 
         def _to_string(self) -> str:
@@ -113,7 +113,7 @@ int8_chains = MicroKernel(("values", "at", "turns"), _emit_int8, _plain_int8)
 bfloat16_chains = MicroKernel(("values", "at", "turns"), _emit_bfloat16, _plain_bfloat16)
 
 
-def _sweep(v: Vectors, start: list[IRValue], step: Callable[[IRValue, IRValue], IRValue | None]
+def _sweep(v: Vectors, start: list[IRValue], step: Callable[[IRValue, IRValue], IRValue]
            ) -> list[IRValue]:
     """UNROLLED loop-carried values over all vectors, `turns` times: each from itself and the offset
     of a vector."""
