@@ -107,9 +107,9 @@ def array(source_array: object, ctx: Context | None = None, dtype: DTypeArg = No
     [1, 2]
     """
     if getattr(source_array, "is_sparse", False) or hasattr(source_array, "indptr"):
-        from . import sparse
+        from . import sparse_array
 
-        return sparse.array(source_array, ctx, dtype)
+        return sparse_array.array(source_array, ctx, dtype)
     if dtype is None and isinstance(source_array, NDArray):
         dtype = source_array.dtype
     ctx, element_type = context_of(ctx), as_dtype(dtype)
@@ -184,9 +184,9 @@ def empty(shape: Shape, ctx: Context | None = None, dtype: DTypeArg = None, styp
     (2, 3)
     """
     if stype not in (None, "default"):
-        from . import sparse
+        from . import sparse_array
 
-        return sparse.empty(stype, shape, ctx, dtype)
+        return sparse_array.empty(stype, shape, ctx, dtype)
     ctx = context_of(ctx)
     return NDArray(device_of(ctx).empty(shape_of(shape), as_dtype(dtype)), ctx)
 
@@ -228,9 +228,9 @@ def zeros(shape: Shape, ctx: Context | None = None, dtype: DTypeArg = None,
     [[0, 0, 0], [0, 0, 0]]
     """
     if stype not in (None, "default") and not kwargs:
-        from . import sparse
+        from . import sparse_array
 
-        return sparse.zeros(stype, shape, ctx, dtype)
+        return sparse_array.zeros(stype, shape, ctx, dtype)
     return _filled(shape, 0.0, ctx, dtype, kwargs)
 
 

@@ -291,7 +291,7 @@ class NDArray(Operators, Methods):
         return {"handle": None if self._data is None else bytearray(record_bytes(self.asnumpy()))}
 
     def __setstate__(self, state: Mapping[str, bytes | bytearray | memoryview | None]) -> None:
-        from .saving import from_record
+        from .records import from_record
 
         self._ctx = resolve(current_context())
         self._data = from_record(state["handle"], self._ctx, self.stype)

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from ..base import MXNetError, warn_user
-from ..context import Context, cpu
+from ..base import warn_user
+from ..context import cpu
 from ..core.foreign import refuse_suffix
-from ..ops.device import device_of
 from .ndarray import NDArray
+from .records import value_of
 from .sparse_array import of_value, parts_of
 
 __all__ = ["save", "load", "load_frombuffer"]
@@ -114,40 +114,12 @@ def load_frombuffer(buf: bytes | bytearray | memoryview) -> list[NDArray] | dict
     return _read(buf, "<buffer>")
 
 
-def from_record(record: bytes | bytearray | memoryview | None, ctx: Context, stype: str) -> Any:
-    """Return what one bare record of a pickle holds, on a device; None for None.
-
-    Parameters
-    ----------
-    record : bytes or None
-        Record as `serialization.record_bytes` makes it.
-    ctx : Context
-        Device of the array.
-    stype : str
-        Its storage type.
-
-    Raises
-    ------
-    MXNetError
-        If the record is damaged, or of another storage type.
-    """
-    from ..core.serialization import array_from_record
-
-    if record is None:
-        return None
-    value = _value(array_from_record(record), "<array record>", ctx)
-    stype_in_file = getattr(value, "stype", "default")
-    if stype_in_file != stype:
-        raise MXNetError(f"<array record>: holds a {stype_in_file} array, expected a {stype} one")
-    return value
-
-
 def _read(source: Any, where: str) -> list[NDArray] | dict[str, NDArray]:
     from ..core.serialization import read_arrays
 
     stored, names = read_arrays(source)
     ctx = cpu(0)
-    arrays = [of_value(_value(array, where, ctx), ctx) for array in stored]
+    arrays = [of_value(value_of(array, where, ctx), ctx) for array in stored]
     if not names:
         return arrays
     named = dict(zip(names, arrays, strict=True))
@@ -180,13 +152,3 @@ def _count_nan(values: np.ndarray) -> int:
     if values.dtype.kind != "f" or not values.size or not np.isnan(values.min()):
         return 0
     return int(np.isnan(values).sum())
-
-
-def _value(array: Any, where: str, ctx: Context) -> Any:
-    """Memory of an NDArray on this device."""
-    if array is None:
-        raise MXNetError(f"{where}: holds an array without contents, which is not supported")
-    if not isinstance(array, np.ndarray):
-        return array
-    # a scalar of MXNet's numpy interface; no NDArray is 0-d
-    return device_of(ctx).adopt(np.atleast_1d(array))

@@ -7,25 +7,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..base import ArgumentError, MXNetError
+from ..base import ArgumentError
 from ..context import Context
 from ..ops.sparse.formats import CSR, RowSparse, from_dense
-from ..ops.sparse.storage_types import LETTERS
 from . import array_creation
 from .functions import ARITHMETIC, namespace
 from .host_array import as_dtype, elements_of, indices_of
-from .ndarray import NDArray
-from .sparse_array import (
-    BaseSparseNDArray,
-    CSRNDArray,
-    RowSparseNDArray,
-    of_scipy,
-    of_value,
-    on_cpu,
-)
+from .sparse_array import BaseSparseNDArray as BaseSparseNDArray
+from .sparse_array import CSRNDArray, RowSparseNDArray, of_scipy, on_cpu
+from .sparse_array import array as array
+from .sparse_array import empty as empty
+from .sparse_array import zeros as zeros
 
 if TYPE_CHECKING:
-    from ..base import DTypeArg, Forwarded
+    from ..base import DTypeArg
     from ._op_stubs.sparse import *  # noqa: F403
 
 _ARITHMETIC = ("add", "subtract", "multiply", "divide")

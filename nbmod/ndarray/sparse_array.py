@@ -7,8 +7,8 @@ where there are some, and as dense arrays elsewhere.
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping
-from typing import Any, ClassVar, NoReturn
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from ..base import (
 )
 from ..context import Context, cpu, resolve
 from ..ops.sparse.formats import CSR, RowSparse, Sparse, from_dense, parts_of, to_dense
+from ..ops.sparse.storage_types import LETTERS
 from . import array_creation
 from .eager import named_op
 from .host_array import as_dtype, host_array, indices_of
@@ -30,8 +31,11 @@ from .invocation import invoke
 from .ndarray import NDArray
 from .operators import BinaryOperator
 
-__all__ = ["BaseSparseNDArray", "CSRNDArray", "RowSparseNDArray", "of_scipy", "of_value", "on_cpu",
-           "share_rows", "stored_parts"]
+if TYPE_CHECKING:
+    from ..base import DTypeArg, Forwarded
+
+__all__ = ["BaseSparseNDArray", "CSRNDArray", "RowSparseNDArray", "array", "empty", "of_scipy",
+           "of_value", "on_cpu", "share_rows", "stored_parts", "zeros"]
 
 SAME_SHAPE = {"broadcast_add": "elemwise_add", "broadcast_sub": "elemwise_sub",
               "broadcast_mul": "elemwise_mul", "broadcast_div": "elemwise_div"}
@@ -305,9 +309,9 @@ class RowSparseNDArray(BaseSparseNDArray):
 
     def retain(self, *args: Any, **kwargs: Any) -> NDArray:
         """Return `mx.nd.sparse.retain` of this array."""
-        from . import sparse
+        from .functions import op_function
 
-        return sparse.retain(self, *args, **kwargs)
+        return op_function("_sparse_retain")(self, *args, **kwargs)
 
     def _assigned(self, value: Any) -> Sparse:
         if isinstance(value, numeric_types):
@@ -361,3 +365,88 @@ def of_scipy(source: Any) -> CSR | None:
         source.sum_duplicates()
     return CSR(indices_of(source.indptr), indices_of(source.indices), np.array(source.data),
                tuple(source.shape))
+
+
+def array(source_array: object, ctx: Context | None = None, dtype: DTypeArg = None) -> NDArray:
+    """Make a copy of a sparse array.
+
+    Parameters
+    ----------
+    source_array : CSRNDArray, RowSparseNDArray or scipy.sparse.csr_matrix
+        Source.
+    ctx : Context, optional
+        Device that the array reports, a CPU; None: the current context.
+    dtype : str or numpy type, optional
+        Element type; None: that of the source.
+
+    Raises
+    ------
+    ValueError
+        For dense sources, of which `mx.nd.array` makes arrays.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> mx.nd.sparse.array(mx.nd.sparse.zeros("csr", (2, 3))).stype
+    'csr'
+    """
+    value = source_array._data if isinstance(source_array, BaseSparseNDArray) else of_scipy(
+        source_array)
+    if value is None:
+        raise ArgumentError("Please use mx.nd.array to create an NDArray with source_array of type "
+                         f"{type(source_array)}")
+    return of_value(value.astype(as_dtype(value.dtype if dtype is None else dtype)), on_cpu(ctx))
+
+
+def zeros(stype: str, shape: int | Sequence[int], ctx: Context | None = None,
+          dtype: DTypeArg = None, **kwargs: Forwarded) -> NDArray:
+    """Make an array of zeros; a sparse one stores no elements.
+
+    Parameters
+    ----------
+    stype : {'default', 'csr', 'row_sparse'}
+        Storage type.
+    shape, ctx, dtype
+        As for `nd.zeros`.
+    **kwargs
+        Only `out` is accepted: an NDArray to fill and return.
+
+    Raises
+    ------
+    ValueError
+        For another storage type.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> mx.nd.sparse.zeros("row_sparse", (5, 2)).data.shape
+    (0, 2)
+    """
+    if stype not in LETTERS:
+        raise ArgumentError(f"unknown storage type {stype!r}, expected one of {[*LETTERS]}")
+    if stype == "default" or kwargs:
+        return array_creation.zeros(shape, ctx, dtype, **kwargs)
+    sizes = array_creation.shape_of(shape)
+    if stype == "csr" and len(sizes) != 2:
+        raise MXNetError(f"zeros: shape is {sizes}, expected 2 axes for csr")
+    kind = CSR if stype == "csr" else RowSparse
+    return of_value(kind.empty(sizes, as_dtype(dtype)), on_cpu(ctx))
+
+
+def empty(stype: str, shape: int | Sequence[int], ctx: Context | None = None, dtype: DTypeArg = None
+          ) -> NDArray:
+    """Make an array with undefined contents; a sparse one has zeros.
+
+    Parameters
+    ----------
+    stype, shape, ctx, dtype
+        As for `zeros`.
+
+    Examples
+    --------
+    >>> import nbmod as mx
+    >>> mx.nd.sparse.empty("csr", (2, 3)).shape
+    (2, 3)
+    """
+    return zeros(stype, shape, ctx, dtype) if stype != "default" else array_creation.empty(
+        shape, ctx, dtype)
