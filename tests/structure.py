@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from .reading_path import ROOT, Function, trace, trace_bind
+from .test_house import circles
 
 EMPTY = re.compile(r"lacks_elements|is_idle|has_zero_gradients|_prepare_eagerly|_write_zeros")
 """Names of what only arrays without elements need."""
@@ -79,6 +80,8 @@ def figures() -> Iterator[tuple[str, Callable[[], object]]]:
         return f"{untyped:,} of {typed:,}: {untyped / typed:.1%}"
 
     yield "lines of nbmod/", lambda: f"{sum(text.count(chr(10)) for _, text in sources()):,}"
+    yield "circles of imports, and files of the largest", lambda: (
+        lambda found: f"{len(found)}, {len(found[0])}")(circles())
     yield "files at the top of nbmod/", lambda: len([*ROOT.glob("*.py")])
     yield "ways to register execution", lambda: ", ".join(present(REGISTRIES))
     yield "interpreters", lambda: ", ".join(present(INTERPRETERS))

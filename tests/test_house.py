@@ -82,6 +82,8 @@ UPWARD_IMPORTS = {
     ("symbol.symbol", "symbol.functions"): "MXNet has `Variable` etc. in the module of the class",
 }
 """(module, what it imports inside functions although that is above it or imports it) -> reason."""
+CIRCLES, LARGEST_CIRCLE = 6, 22
+"""Circles of imports, and files of the largest: these numbers only go down."""
 TWIN_FOLDERS = {
     "contrib/simpledet/cuda": "GPU twins of the operators of `contrib.simpledet`",
     "onnx/exporting/converters": "converters of operators have the names of their files",
@@ -195,13 +197,34 @@ def imported_modules(path: Path, within: Callable[[ast.Module], Iterable[ast.AST
 @functools.cache
 def needed_modules(module: str) -> set[str]:
     """All modules that a module imports at its top level, directly or not."""
+    return reachable(module, lambda each: imported_modules(MODULES[each], top_statements))
+
+
+def reachable(start: str, follow: Callable[[str], set[str]]) -> set[str]:
     found: set[str] = set()
-    waiting = [module]
+    waiting = [start]
     while waiting:
-        new = imported_modules(MODULES[waiting.pop()], top_statements) - found
+        new = follow(waiting.pop()) - found
         found |= new
         waiting += new
     return found
+
+
+def circles() -> list[set[str]]:
+    """Files that import each other, the most first; imports in functions and for type checkers
+    count, those of packages, which only gather names, do not."""
+    files = {module: path for module, path in MODULES.items() if path.name != "__init__.py"}
+    edges = {module: imported_modules(path, ast.walk) & files.keys() - {module}
+             for module, path in files.items()}
+    reached = {module: reachable(module, edges.__getitem__) for module in files}
+    groups = {frozenset(other for other in reached[module] if module in reached[other])
+              for module in files}
+    return sorted((set(group) for group in groups if group), key=len, reverse=True)
+
+
+def test_circles_of_imports_only_shrink():
+    found = circles()
+    assert len(found) <= CIRCLES and len(found[0]) <= LARGEST_CIRCLE, found
 
 
 def test_upward_imports_in_functions_are_few():
