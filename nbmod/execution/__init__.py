@@ -8,6 +8,7 @@ exceptions: an interpreter runs them node by node.
     pipeline.py           `compile_graph`: from a graph to a `CompiledGraph`, one line for each pass
     arena.py              memory: an arena for each context, which executors of one model share
     derived_constants.py  values that follow from parameters alone, computed again after a change
+    bound_arrays.py       the arrays of a compiled graph, those of workspaces included
     steps.py              `BoundGraph`: an array for every entry, a function for every node
     call_arguments.py     values that users pass to `forward`, `backward` and `copy_params_from`
     interpreter.py        `Interpreter`: runs the nodes of a graph one by one, without a plan

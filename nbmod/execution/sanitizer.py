@@ -35,8 +35,8 @@ from ..passes.memory.verify import Range, check_plan, range_of_strides
 if TYPE_CHECKING:
     from ..context import Context
     from .arena import DeviceArray
+    from .bound_arrays import BoundArrays, EntryArray
     from .pipeline import CompiledGraph
-    from .steps import BoundGraph, EntryArray
 
 __all__ = ["Materialized", "Sanitizer", "checks"]
 
@@ -46,7 +46,7 @@ POISON = 0xFF
 class Materialized:
     """The layout of the arrays that kernels are called with (see `passes.memory.verify`)."""
 
-    def __init__(self, bound: BoundGraph):
+    def __init__(self, bound: BoundArrays):
         self.bound = bound
 
     def entry(self, eid: int) -> Range:
@@ -68,7 +68,7 @@ class Materialized:
                                 array.itemsize)
 
 
-def checks(bound: BoundGraph, keep: Collection[int] = ()) -> list[Sanitizer]:
+def checks(bound: BoundArrays, keep: Collection[int] = ()) -> list[Sanitizer]:
     """Verify the plan, and return watchers of the steps, as NBMOD_CHECK asks.
 
     Raises MXNetError if the arrays of the steps let one destroy what another reads.  `keep` are the
@@ -88,7 +88,7 @@ class Sanitizer:
     each of its bytes, and `masks` those of the bytes of an array, by the id of the array.
     """
 
-    def __init__(self, bound: BoundGraph):
+    def __init__(self, bound: BoundArrays):
         self.blocks = [block for block in bound.memory.blocks
                        if isinstance(block, np.ndarray) and block.size]
         self.free = [np.empty(block.size, bool) for block in self.blocks]
@@ -98,7 +98,7 @@ class Sanitizer:
         self.operands = {eid: step for step in bound.compiled.plan_steps if step.sums
                          for eid in step.inputs}
 
-    def before(self, bound: BoundGraph, index: int) -> None:
+    def before(self, bound: BoundArrays, index: int) -> None:
         """Poison what no live value owns."""
         compiled = bound.compiled
         if index == 0:
@@ -107,10 +107,10 @@ class Sanitizer:
             for eid in self.values.keys() & set(compiled.outputs):
                 self.values[eid] = bound.arrays[eid].copy()
         self._poison(bound)
-        if bound.steps[index].run is None:
+        if index in compiled.plan.views:
             self._require_done(bound, index)
 
-    def after(self, bound: BoundGraph, index: int, noted: None = None) -> None:
+    def after(self, bound: BoundArrays, index: int, noted: None = None) -> None:
         """Require that live values are intact."""
         compiled = bound.compiled
         step = compiled.plan_steps[index]
@@ -121,7 +121,7 @@ class Sanitizer:
         for eid in [eid for eid in self.values if self.last[eid] <= index]:
             del self.values[eid]
         # The operator may change its states, such as moving averages.
-        op = bound.steps[index].node.required_op
+        op = compiled.nodes[index].required_op
         states = step.inputs if op.writes_aux(bound.modes.current.is_train) else ()
         written = {*step.outputs, *states}
         for eid, value in self.values.items():
@@ -135,19 +135,19 @@ class Sanitizer:
                     and self.last.get(eid, -1) > index):
                 self.values[eid] = bound.arrays[eid].copy()
 
-    def _poison(self, bound: BoundGraph) -> None:
+    def _poison(self, bound: BoundArrays) -> None:
         """Overwrite all bytes that no live value owns."""
         for block, free in self._free([bound.arrays[eid] for eid in self.values]):
             block[free] = POISON
 
-    def _require_poison(self, bound: BoundGraph, index: int) -> None:
+    def _require_poison(self, bound: BoundArrays, index: int) -> None:
         """Require that a step has written its outputs and workspaces only."""
         compiled = bound.compiled
         step = compiled.plan_steps[index]
         owned = [bound.arrays[eid] for eid in (*self.values, *step.outputs) if eid != NONE]
         for block, free in self._free(owned, bound.workspaces(index)):
             if (block[free] != POISON).any():
-                raise MXNetError(f"NBMOD_CHECK=2: step {index}, {bound.steps[index].node.name}, "
+                raise MXNetError(f"NBMOD_CHECK=2: step {index}, {compiled.nodes[index].name}, "
                                  "writes to memory that is neither an output nor a workspace")
 
     def _free(self, owned: Sequence[DeviceArray], workspaces: Sequence[DeviceArray] = ()
@@ -175,7 +175,7 @@ class Sanitizer:
                         (*array.strides, 1))
         return np.empty(0, bool)
 
-    def _require_done(self, bound: BoundGraph, index: int) -> None:
+    def _require_done(self, bound: BoundArrays, index: int) -> None:
         """A step that does not run: its outputs hold what it would compute."""
         compiled = bound.compiled
         step, node = compiled.plan_steps[index], compiled.nodes[index]

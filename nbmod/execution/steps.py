@@ -31,21 +31,17 @@ from ..ops.jit import denormals, lacks_compiler
 from ..ops.op import Call, Mode
 from ..passes.infer import Inferred
 from ..passes.memory.plan_step import NONE
-from .arena import Arena, BlockMemory, DeviceArray, Memory, piece_of
+from .arena import Arena, BlockMemory, DeviceArray, Memory
 from .bind import Arrays, BindArguments
+from .bound_arrays import BoundArrays, EntryArray, Modes
 from .call_arguments import load_head_gradients
 from .derived_constants import DerivedConstants, derive
 from .interpreter import located
 from .pipeline import CompiledGraph, CompiledSubgraph
 from .sanitizer import checks
 
-__all__ = ["BoundGraph", "BoundSubgraph", "ExecutorProgram", "Modes", "PlannedProgram",
+__all__ = ["BoundGraph", "BoundSubgraph", "ExecutorProgram", "PlannedProgram",
            "SharedMemory", "States", "Step", "StepWatcher", "explained", "run_steps", "run_watched"]
-
-
-EntryArray: TypeAlias = Any  # type: ignore[explicit-any]
-"""The `DeviceArray` of an entry; None if it is not computed.  Any: readers of a step's arrays know
-that they are computed, and on which device."""
 
 
 @dataclass
@@ -56,14 +52,6 @@ class Step:
     run: Callable[[], None] | None
     ins: list[DeviceArray | None]
     outs: list[DeviceArray | None]
-
-
-class Modes(NamedTuple):
-    """Whether nodes work as in training, at present."""
-
-    current: Mode
-    recomputed: Mode
-    """The mode of forward nodes that the backward pass recomputes: that of the forward pass."""
 
 
 States = dict[int, dict[str, object]]
@@ -80,27 +68,11 @@ class BoundGraph:
 
     def __init__(self, compiled: CompiledGraph, memory: Memory | BlockMemory,
                  arrays: Mapping[int, DeviceArray], modes: Modes, states: States):
-        self.compiled, self.memory, self.modes, self._states = compiled, memory, modes, states
-        self.arrays: list[EntryArray] = [arrays.get(eid)
-                                         for eid in range(compiled.graph.num_entries)]
-        for step in compiled.plan_steps:
-            for eid in step.outputs:
-                if eid != NONE and self.arrays[eid] is None:
-                    self.arrays[eid] = self._allocate(eid)
+        super().__init__(compiled, memory, arrays, modes)
+        self._states = states
         self.steps = [self._prepare(index) for index in range(len(compiled.nodes))]
         self.calls = device_of(compiled.spaces[0]).capture([step.run for step in self.steps],
                                                            compiled.num_forward)
-
-    def _allocate(self, eid: int) -> DeviceArray:
-        """The memory of one planned entry."""
-        compiled, plan = self.compiled, self.compiled.plan
-        spec, piece = compiled.specs[eid], plan.pieces.get(eid)
-        if eid not in plan.view_of:
-            return self.memory.array(plan.storage[eid], spec, piece)
-        source = self.arrays[plan.view_of[eid]]
-        if piece is None:
-            return source.reshape(spec.shape)
-        return piece_of(device_of(compiled.devices[eid]), source, 0, spec, piece)
 
     def _prepare(self, index: int) -> Step:
         """A node on its arrays."""
@@ -132,13 +104,6 @@ class BoundGraph:
         """`error` with the name of the node that it came from."""
         node = self.compiled.nodes[index]
         return located(node, [spec.shape for spec in self.compiled.input_specs(node)], error)
-
-    def workspaces(self, index: int) -> list[DeviceArray]:
-        """The temporary arrays of a step."""
-        compiled = self.compiled
-        return [self.memory.array(sid, spec) for sid, spec in zip(
-            compiled.plan.scratch[index], compiled.workspaces[index], strict=True)]
-
 
 Noted: TypeAlias = Any  # type: ignore[explicit-any]
 """The value that `before` hands to `after`.  Any: only the watcher knows its type."""
