@@ -189,8 +189,8 @@ def _memory(compiled: CompiledGraph, index: int, eid: int, names: list[str],
         place = f"{place}, {start}+{compiled.specs[eid].nbytes // rows} of it"
         place += f" and every {apart} on" if rows > 1 else ""
     if index in plan.views:
-        kind = "joined in place" if step.joins else "read in place" if step.cuts else (
-            f"= {names[step.inputs[0]]} (view)")
+        kind = ("joined in place" if step.concat_offsets else "read in place" if step.split_offsets
+                else f"= {names[step.inputs[0]]} (view)")
         return f"{place} {kind}"
     if eid in plan.inplace:
         return f"{place} = {names[plan.inplace[eid]]} (in place)"

@@ -480,20 +480,22 @@ def _plan_step(placed: PlacedGraph, node: Node, live: Collection[int], workspace
                     tuple([spec.nbytes + guard for spec in workspace]), view=op.view,
                     accumulates=op.accumulates, sums=op.name == "_grad_add", space=space)
     # What is concatenated or sliced, and tensors whose rows need not be adjacent.
-    if joined := op.joins(*specs):
+    if joined := op.concat_offsets(*specs):
         size = specs[1][0].dtype.itemsize
-        step = step._replace(rows=joined.number, joins=tuple([size * at for at in joined.offsets]))
-    if cut := op.cuts(*specs):
+        step = step._replace(rows=joined.number,
+                             concat_offsets=tuple([size * at for at in joined.offsets]))
+    if cut := op.split_offsets(*specs):
         size = specs[0][0].dtype.itemsize
-        step = step._replace(rows=cut.number, cuts=tuple([size * at for at in cut.offsets]))
-    if (names := op.apart()) and placed.context_of(node).device_type == "cpu":
+        step = step._replace(rows=cut.number,
+                             split_offsets=tuple([size * at for at in cut.offsets]))
+    if (names := op.strided()) and placed.context_of(node).device_type == "cpu":
         named = zip((*inputs, *outputs), (*ins, *outs), strict=True)
-        step = step._replace(apart=tuple([eid for name, eid in named if name in names]))
+        step = step._replace(strided=tuple([eid for name, eid in named if name in names]))
     return step
 
 
 SHARING: dict[str, dict[str, Any]] = {  # type: ignore[explicit-any]
     "view": {"view": False}, "inplace": {"inplace": ()}, "accumulate": {"accumulates": False},
-    "alias_concat": {"joins": ()}, "alias_slice": {"cuts": ()}}
+    "alias_concat": {"concat_offsets": ()}, "alias_slice": {"split_offsets": ()}}
 """Passes of the memory planner, and the steps that it sees when they are switched off.
 Any: fields of several types."""

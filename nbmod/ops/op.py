@@ -306,11 +306,11 @@ class Backward(Op):
     def elements(self, ins: Sequence[Spec], outs: Sequence[Spec]) -> Elements | None:
         return self.fwd.backward_elements(ins, outs)
 
-    def joins(self, ins: Sequence[Spec], outs: Sequence[Spec]) -> RowSlices | None:
-        return self.fwd.cuts(outs, ins) if self.fwd.needs == ("ograds",) else None
+    def concat_offsets(self, ins: Sequence[Spec], outs: Sequence[Spec]) -> RowSlices | None:
+        return self.fwd.split_offsets(outs, ins) if self.fwd.needs == ("ograds",) else None
 
-    def cuts(self, ins: Sequence[Spec], outs: Sequence[Spec]) -> RowSlices | None:
-        return self.fwd.joins(outs, ins) if self.fwd.needs == ("ograd",) else None
+    def split_offsets(self, ins: Sequence[Spec], outs: Sequence[Spec]) -> RowSlices | None:
+        return self.fwd.concat_offsets(outs, ins) if self.fwd.needs == ("ograd",) else None
 
     def scratch(self, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
         return self.fwd.backward_scratch(ins, outs)

@@ -43,17 +43,17 @@ class OpTraits:
     accumulates_backward: ClassVar[bool] = False
     """Backward honours `call.add`."""
 
-    def joins(self, ins: Sequence[Spec], outs: Sequence[Spec]) -> RowSlices | None:
-        """Where the inputs are in the first output, if that is their concatenation: producers of
+    def concat_offsets(self, ins: Sequence[Spec], outs: Sequence[Spec]) -> RowSlices | None:
+        """Offsets of the inputs in the first output, if that is their concatenation: producers of
         the inputs may write them there."""
         return None
 
-    def cuts(self, ins: Sequence[Spec], outs: Sequence[Spec]) -> RowSlices | None:
-        """Where the outputs are in the first input, if they are slices of it: consumers of the
+    def split_offsets(self, ins: Sequence[Spec], outs: Sequence[Spec]) -> RowSlices | None:
+        """Offsets of the outputs in the first input, if they are slices of it: consumers of the
         outputs may read them there."""
         return None
 
-    def apart(self) -> tuple[str, ...]:
+    def strided(self) -> tuple[str, ...]:
         """Inputs and outputs that, on the CPU, may be strided (`array.strides`) between rows."""
         return ()
 

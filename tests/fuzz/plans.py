@@ -90,16 +90,16 @@ class Drawing:
         sizes, rows = [self.sizes[eid] for eid in inputs], self.rng.choice([1, 1, 2])
         if sum(sizes) <= LARGEST:
             out = len(self.sizes)
-            self.add(inputs, [sum(sizes)], rows=rows, apart=self.some(0.7, [*inputs, out]),
-                     joins=tuple(sum(sizes[:i]) // rows for i in range(len(inputs))))
+            self.add(inputs, [sum(sizes)], rows=rows, strided=self.some(0.7, [*inputs, out]),
+                     concat_offsets=tuple(sum(sizes[:i]) // rows for i in range(len(inputs))))
 
     def cut(self) -> None:
         source = self.recent()
         size = self.sizes[source]
         rows = 1 if size % (4 * UNIT) else self.rng.choice([1, 1, 2])
         if size % (2 * UNIT) == 0:
-            self.add((source,), [size // 2] * 2, rows=rows, cuts=(0, size // 2 // rows),
-                     apart=self.some(0.7, [source]))
+            self.add((source,), [size // 2] * 2, rows=rows, split_offsets=(0, size // 2 // rows),
+                     strided=self.some(0.7, [source]))
 
     def finished(self) -> Case:
         """Results that nothing reads are kept, left out or computed for nothing."""

@@ -359,15 +359,15 @@ def test_an_inplace_pair_that_is_none_is_found(monkeypatch):
 
 def test_a_wrong_alias_of_a_concat_is_found(monkeypatch):
     """Slices are written in the reverse order."""
-    right = Concat.joins
+    right = Concat.concat_offsets
 
-    def joins(self: Any, ins: Sequence[Any], outs: Sequence[Any]) -> Any:
+    def concat_offsets(self: Any, ins: Sequence[Any], outs: Sequence[Any]) -> Any:
         found = right(self, ins, outs)
         if found and len({spec.shape for spec in ins}) == 1:
             return found._replace(offsets=found.offsets[::-1])
         return found
 
-    monkeypatch.setattr(Concat, "joins", joins)
+    monkeypatch.setattr(Concat, "concat_offsets", concat_offsets)
     found = _found("dense")
     assert "alias_concat" in found.passes, found
 

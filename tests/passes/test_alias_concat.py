@@ -95,7 +95,7 @@ def test_blocked_images_are_joined_in_place(network, batch, trained, joined, mon
     shape = batch, LANES, 7, 6
     executor, found = executed(network(), shape, trained)
     apart, expected = executed(network(), shape, trained, together=False)
-    assert steps(executor, "joins") == joined and steps(apart, "joins") == set()
+    assert steps(executor, "concat_offsets") == joined and steps(apart, "concat_offsets") == set()
     assert executor.compiled.plan.total_bytes <= apart.compiled.plan.total_bytes
     assert ("joined in place" in executor.debug_str()) == bool(joined)
     for one, other in zip(found, expected, strict=True):
@@ -107,7 +107,7 @@ def test_plain_tensors_are_joined_and_cut_in_place(trained, monkeypatch):
     monkeypatch.setattr(CONFIG, "check", True)
     symbol = gates()
     executor, found = executed(symbol, (4, 5), trained)
-    assert "cut" in steps(executor, "cuts")
+    assert "cut" in steps(executor, "split_offsets")
     _, expected = executed(symbol, (4, 5), trained, together=False)
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_array_equal(one, other)

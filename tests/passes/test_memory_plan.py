@@ -189,13 +189,13 @@ def test_the_check_notices_memory_of_another_space():
         check_plan(steps, [UNIT] * len(names), plan)
 
 
-def joined(rows=1, apart="", more=()):
+def joined(rows=1, strided="", more=()):
     """a and b are computed from x and concatenated to w, after `more` steps; all of size UNIT."""
     given = {"x": 0, "a": 1, "b": 2, "w": 3, "y": 4, "c": 5}
     half = UNIT // rows
-    can = tuple(given[name] for name in apart.split())
-    steps = [PlanStep((0,), (1,), apart=can), PlanStep((0,), (2,), apart=can), *more,
-             PlanStep((1, 2), (3,), rows=rows, joins=(0, half), apart=can),
+    can = tuple(given[name] for name in strided.split())
+    steps = [PlanStep((0,), (1,), strided=can), PlanStep((0,), (2,), strided=can), *more,
+             PlanStep((1, 2), (3,), rows=rows, concat_offsets=(0, half), strided=can),
              PlanStep((3,), (4,))]
     sizes = [UNIT, UNIT, UNIT, 2 * UNIT, 2 * UNIT, UNIT]
     plan = plan_memory(steps, sizes, {0}, {4})
@@ -213,7 +213,7 @@ def test_joined_tensors_are_written_in_their_place():
     ("", set()), ("a b", {1, 2}), ("b", {2}),
 ])
 def test_rows_that_are_apart_are_written_by_who_can(apart, placed):
-    plan = joined(rows=2, apart=apart)
+    plan = joined(rows=2, strided=apart)
     assert set(plan.pieces) == placed and (plan.views == {2}) == (len(placed) == 2)
     for eid in placed:
         assert plan.pieces[eid] == AliasedRows((eid - 1) * UNIT // 2, 2, UNIT)
@@ -222,15 +222,15 @@ def test_rows_that_are_apart_are_written_by_who_can(apart, placed):
 def test_rows_that_are_apart_are_read_by_who_can():
     """c is computed from a, by a step that cannot work in place."""
     assert set(joined(2, "a b", more=[PlanStep((1,), (5,))]).pieces) == {2}
-    assert set(joined(2, "a b", more=[PlanStep((1,), (5,), apart=(1,))]).pieces) == {1, 2}
+    assert set(joined(2, "a b", more=[PlanStep((1,), (5,), strided=(1,))]).pieces) == {1, 2}
 
 
 def test_joins_of_joins_are_one_piece_of_memory():
     """x0 and f0 are w1; w1 and f1 are w2, as in a dense block."""
-    steps = [PlanStep((0,), (1,), apart=(1,)), PlanStep((1,), (2,), apart=(1, 2)),
-             PlanStep((1, 2), (3,), rows=2, joins=(0, UNIT // 2), apart=(1, 2, 3)),
-             PlanStep((3,), (4,), apart=(3, 4)),
-             PlanStep((3, 4), (5,), rows=2, joins=(0, UNIT), apart=(3, 4, 5)),
+    steps = [PlanStep((0,), (1,), strided=(1,)), PlanStep((1,), (2,), strided=(1, 2)),
+             PlanStep((1, 2), (3,), rows=2, concat_offsets=(0, UNIT // 2), strided=(1, 2, 3)),
+             PlanStep((3,), (4,), strided=(3, 4)),
+             PlanStep((3, 4), (5,), rows=2, concat_offsets=(0, UNIT), strided=(3, 4, 5)),
              PlanStep((5,), (6,))]
     sizes = [UNIT, UNIT, UNIT, 2 * UNIT, UNIT, 3 * UNIT, UNIT]
     plan = plan_memory(steps, sizes, {0}, {6})
@@ -256,7 +256,7 @@ def test_a_long_chain_of_views_is_planned():
 def test_a_long_chain_of_results_in_place_of_one_another_is_joined():
     steps = [PlanStep((eid,), (eid + 1,), ((0, 0),)) for eid in range(LONG)]
     steps += [PlanStep((0,), (LONG + 1,)),
-              PlanStep((LONG, LONG + 1), (LONG + 2,), rows=1, joins=(0, UNIT))]
+              PlanStep((LONG, LONG + 1), (LONG + 2,), rows=1, concat_offsets=(0, UNIT))]
     sizes = [UNIT] * (LONG + 2) + [2 * UNIT]
     plan = plan_memory(steps, sizes, [0])
     check_plan(steps, sizes, plan)
@@ -267,7 +267,7 @@ def test_a_long_chain_of_joins_is_one_piece_of_memory():
     steps, sizes = [PlanStep((0,), (1,))], [UNIT, UNIT]
     for whole in range(1, 2 * LONG, 2):
         steps += [PlanStep((0,), (whole + 1,)), PlanStep(
-            (whole, whole + 1), (whole + 2,), rows=1, joins=(0, sizes[whole]))]
+            (whole, whole + 1), (whole + 2,), rows=1, concat_offsets=(0, sizes[whole]))]
         sizes += [UNIT, sizes[whole] + UNIT]
     plan = plan_memory(steps, sizes, [0], [len(sizes) - 1])
     check_plan(steps, sizes, plan, [len(sizes) - 1])
@@ -277,7 +277,7 @@ def test_a_long_chain_of_joins_is_one_piece_of_memory():
 def test_what_a_piece_is_computed_from_in_place_goes_with_it():
     steps = [PlanStep((0,), (1,)), PlanStep((1,), (2,), inplace=((0, 0),)),
              PlanStep((2,), (3,), view=True), PlanStep((0,), (4,)),
-             PlanStep((4, 3), (5,), rows=1, joins=(0, UNIT))]
+             PlanStep((4, 3), (5,), rows=1, concat_offsets=(0, UNIT))]
     sizes = [UNIT] * 5 + [2 * UNIT]
     plan = plan_memory(steps, sizes, {0}, {5})
     check_plan(steps, sizes, plan, {5})
@@ -289,8 +289,8 @@ def test_pieces_of_what_is_overwritten_in_place_are_read_before(last, placed):
     """3 concatenates 1 and 2; 4 is computed in place of it, and is the only input of 5.  If 1 is
     read after that, it cannot share memory with 4."""
     steps = [PlanStep((0,), (1,)), PlanStep((0,), (2,)),
-             PlanStep((1, 2), (3,), rows=1, joins=(0, UNIT)),
-             PlanStep((3,), (4,), ((0, 0),)), PlanStep((4,), (5,), rows=1, joins=(0,)),
+             PlanStep((1, 2), (3,), rows=1, concat_offsets=(0, UNIT)),
+             PlanStep((3,), (4,), ((0, 0),)), PlanStep((4,), (5,), rows=1, concat_offsets=(0,)),
              PlanStep((*last, 5), (6,))]
     sizes = [UNIT, UNIT, UNIT, 2 * UNIT, 2 * UNIT, 2 * UNIT, UNIT]
     plan = plan_memory(steps, sizes, {0}, {6})
@@ -299,7 +299,7 @@ def test_pieces_of_what_is_overwritten_in_place_are_read_before(last, placed):
 
 
 def test_pieces_are_read_where_they_are():
-    steps = [PlanStep((0,), (1,)), PlanStep((1,), (2, 3), rows=1, cuts=(0, UNIT)),
+    steps = [PlanStep((0,), (1,)), PlanStep((1,), (2, 3), rows=1, split_offsets=(0, UNIT)),
              PlanStep((3,), (4,)), PlanStep((2, 4), (5,))]
     sizes = [UNIT, 2 * UNIT, UNIT, UNIT, UNIT, UNIT]
     plan = plan_memory(steps, sizes, {0}, {5})
@@ -312,9 +312,9 @@ def test_pieces_are_read_where_they_are():
 
 def test_equal_pieces_of_two_storages_are_two_places():
     """b, a slice of the second half of a, becomes the second half of c: its view is a copy."""
-    steps = [PlanStep((0,), (1,)), PlanStep((1,), (2, 3), rows=1, cuts=(0, UNIT)),
+    steps = [PlanStep((0,), (1,)), PlanStep((1,), (2, 3), rows=1, split_offsets=(0, UNIT)),
              PlanStep((3,), (4,), ((0, 0),), view=True), PlanStep((2,), (5,)),
-             PlanStep((5, 4), (6,), rows=1, joins=(0, UNIT)), PlanStep((1, 6), (7,))]
+             PlanStep((5, 4), (6,), rows=1, concat_offsets=(0, UNIT)), PlanStep((1, 6), (7,))]
     sizes = [UNIT, 2 * UNIT, UNIT, UNIT, UNIT, UNIT, 2 * UNIT, UNIT]
     plan = plan_memory(steps, sizes, {0}, {7})
     assert plan.pieces[3] == plan.pieces[4] and plan.storage[3] != plan.storage[4]
@@ -363,7 +363,7 @@ def test_strides_that_are_no_rows_are_refused():
 
 def test_the_check_notices_a_piece_in_another_place():
     steps = [PlanStep((0,), (1,)), PlanStep((0,), (2,)),
-             PlanStep((1, 2), (3,), rows=1, joins=(0, UNIT))]
+             PlanStep((1, 2), (3,), rows=1, concat_offsets=(0, UNIT))]
     sizes = [UNIT, UNIT, UNIT, 2 * UNIT]
     plan = plan_memory(steps, sizes, {0}, {3})
     plan.pieces[1], plan.pieces[2] = plan.pieces[2], plan.pieces[1]
@@ -393,7 +393,7 @@ class _Program:
         return self.draw(st.lists(recent | recent | st.integers(0, last), min_size=least,
                                   max_size=most))
 
-    def apart(self, *eids):
+    def strided(self, *eids):
         return tuple(self.draw(st.sets(st.sampled_from(eids))))
 
     def join(self):
@@ -403,8 +403,8 @@ class _Program:
         sizes = [self.sizes[eid] for eid in ins]
         out = self.new(sum(sizes))
         self.steps.append(PlanStep(
-            tuple(ins), (out,), rows=rows, apart=self.apart(*ins, out),
-            joins=tuple(sum(sizes[:i]) // rows for i in range(len(ins)))))
+            tuple(ins), (out,), rows=rows, strided=self.strided(*ins, out),
+            concat_offsets=tuple(sum(sizes[:i]) // rows for i in range(len(ins)))))
 
     def cut(self):
         (source,) = self.some(1, 1)
@@ -413,8 +413,8 @@ class _Program:
             return self.compute()
         rows = self.draw(st.sampled_from([1, 2]))
         outs = [self.new(size // 2), self.new(size // 2)]
-        self.steps.append(PlanStep((source,), tuple(outs), rows=rows,
-                                   cuts=(0, size // 2 // rows), apart=self.apart(source)))
+        self.steps.append(PlanStep((source,), tuple(outs), rows=rows, strided=self.strided(source),
+                                   split_offsets=(0, size // 2 // rows)))
         return None
 
     def pieces(self):
@@ -425,12 +425,13 @@ class _Program:
         if size % 4:
             return self.compute()
         parts = [self.new(size // 2), self.new(size // 2)]
-        self.steps.append(PlanStep((source,), tuple(parts), rows=1, cuts=(0, size // 2)))
+        self.steps.append(PlanStep((source,), tuple(parts), rows=1, split_offsets=(0, size // 2)))
         for _ in range(self.draw(st.integers(0, 2))):
             view = self.draw(st.booleans())
             parts = [self._after(part, view) for part in parts]
         parts = self.draw(st.sampled_from([parts, parts, parts[::-1]]))
-        self.steps.append(PlanStep(tuple(parts), (self.new(size),), rows=1, joins=(0, size // 2)))
+        self.steps.append(PlanStep(tuple(parts), (self.new(size),), rows=1,
+                                   concat_offsets=(0, size // 2)))
         return None
 
     def _after(self, eid, view):
@@ -452,7 +453,7 @@ class _Program:
             tuple(draw(st.lists(st.integers(0, 300), max_size=2))),
             view=not sums and len(outs) == 1 and draw(st.booleans()),
             accumulates=not sums and draw(st.booleans()), sums=sums,
-            space=draw(st.sampled_from([0, 0, 0, 1, 2])), apart=self.apart(*ins, *outs)))
+            space=draw(st.sampled_from([0, 0, 0, 1, 2])), strided=self.strided(*ins, *outs)))
 
 
 @st.composite
@@ -487,15 +488,15 @@ def test_plans_of_small_programs_that_share_much():
     assert {} == {seed: found for seed in seeds if (found := plans.conflict(plans.draw(seed)))}
 
 
-@pytest.mark.parametrize("how", [{"view": True}, {"rows": 1, "cuts": (0, UNIT // 2)}])
+@pytest.mark.parametrize("how", [{"view": True}, {"rows": 1, "split_offsets": (0, UNIT // 2)}])
 @pytest.mark.parametrize("kept", [False, True])
 def test_a_view_of_a_piece_is_read_before_the_whole_is_overwritten(how, kept):
     """2 is a view or slice of 1, which is a piece of 3; 4 is computed in place of 3, and a piece
     of 5.  2 is read, or kept, after that, so 1 cannot share memory with 4."""
-    parts = [2, 7] if "cuts" in how else [2]
+    parts = [2, 7] if "split_offsets" in how else [2]
     steps = [PlanStep((0,), (1,)), PlanStep((1,), tuple(parts), **how),
-             PlanStep((1, 0), (3,), rows=1, joins=(0, UNIT)),
-             PlanStep((3,), (4,), ((0, 0),)), PlanStep((4,), (5,), rows=1, joins=(0,)),
+             PlanStep((1, 0), (3,), rows=1, concat_offsets=(0, UNIT)),
+             PlanStep((3,), (4,), ((0, 0),)), PlanStep((4,), (5,), rows=1, concat_offsets=(0,)),
              PlanStep((5,) if kept else (5, *parts), (6,))]
     size = UNIT // len(parts)
     sizes = [UNIT, UNIT, size, 2 * UNIT, 2 * UNIT, 2 * UNIT, UNIT, size]

@@ -143,7 +143,7 @@ class BlockedPooling(BlockedOp):
     def out_shape(self, data: Shape) -> Shape:
         return self.layouts(data)[2].shape(data[0])
 
-    def apart(self) -> tuple[str, ...]:
+    def strided(self) -> tuple[str, ...]:
         return ("data", "output")
 
     def tables(self, window: Window) -> tuple[tuple[int, ...], np.ndarray]:

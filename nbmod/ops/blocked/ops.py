@@ -152,7 +152,7 @@ class BlockedConvolution(BlockedOp):
         """Flags of the strip kernel."""
         return BIAS * self.bias + ADD * self.add + RELU * self.relu + clip_flag(self.most)
 
-    def apart(self) -> tuple[str, ...]:
+    def strided(self) -> tuple[str, ...]:
         if is_depthwise(self.slide, self.channels, self.filters):
             return ()
         return ("data",) if self.add else ("data", "output")
@@ -246,11 +246,11 @@ class BlockedConcat(Op):
         """The unblocked operator."""
         return Concat(num_args=self.num_args, dim=1)
 
-    def apart(self) -> tuple[str, ...]:
+    def strided(self) -> tuple[str, ...]:
         return (*self.list_inputs(), *self.list_outputs())
 
-    def joins(self, ins: Sequence[Spec], outs: Sequence[Spec]) -> RowSlices | None:
-        return self.plain.joins(ins, outs)
+    def concat_offsets(self, ins: Sequence[Spec], outs: Sequence[Spec]) -> RowSlices | None:
+        return self.plain.concat_offsets(ins, outs)
 
     def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         ends = np.cumsum([array.shape[1] for array in ins])

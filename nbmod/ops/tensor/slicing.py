@@ -40,7 +40,7 @@ class Cut(Op):
     def infer_type(self, ins, outs):
         return data_type(ins, outs)
 
-    def cuts(self, ins, outs):
+    def split_offsets(self, ins, outs):
         return cut_rows(ins[0].shape, self.region(ins[0].shape, outs[0].shape))
 
     def forward(self, ins, outs, call):
@@ -291,7 +291,7 @@ class Concat(Op, name="Concat", aliases=("_sparse_concat", "concat")):
             sizes[sizes.index(0)] = total - sum(sizes)
         return [_resized(rest, axis, size) for size in sizes], [_resized(rest, axis, total)]
 
-    def joins(self, ins, outs):
+    def concat_offsets(self, ins, outs):
         shape = outs[0].shape
         axis = normalize_axis(self.dim, len(shape), "dim")
         return side_by_side(shape, axis, _bounds([spec.shape[axis] for spec in ins]))
@@ -409,7 +409,7 @@ class Split(Op):
             return [(slice(None),) * axis + (start,) for start, _ in bounds]
         return [along(axis, *ends) for ends in bounds]
 
-    def cuts(self, ins, outs):
+    def split_offsets(self, ins, outs):
         shape = ins[0].shape
         axis = normalize_axis(self.axis, len(shape))
         return side_by_side(shape, axis, self.bounds(shape[axis]))

@@ -1,18 +1,18 @@
 """Aliasing of concatenations: operands are written straight into the output.
 
-A step that joins tensors (`PlanStep.joins`) has nothing to do for those whose producers have
-written them into its output, whose memory is for that allocated when the first of them is computed.
+A step that concatenates (`PlanStep.concat_offsets`) skips inputs whose producers have written them
+into its output, whose memory is therefore allocated when the first of them is computed.
 The rows of an operand are as far apart there as those of the output.  That makes no difference
 where there is one row: a concatenation along the first axis, or of single images.  Elsewhere the
-producer and all readers of an operand have to declare that they can do it (`PlanStep.apart`); an
+producer and all readers of an operand have to declare that they can do it (`PlanStep.strided`); an
 operand of which one cannot is copied.
 
 An input that an operand was computed from in place, or is a view of, is aliased with it.  If that
 is a concatenation itself, its own operands are overwritten in that step, so they can be there only
 if nothing reads them, or a view or slice of them, from then on.
 
-Assumes: an operand is read once by the step that joins it, and has no memory already; checked in
-`_Aliases._fits`.  That rows which are apart can be read and written as declared; checked on the
+Assumes: an operand is read once by the step that concatenates it, and has no memory already;
+checked in `_Aliases._fits`.  That strided rows can be read and written as declared; checked on the
 arrays, in `verify.check_plan`.
 """
 
@@ -28,7 +28,7 @@ __all__ = ["alias_concat"]
 def alias_concat(steps: Sequence[PlanStep], sizes: Sequence[int], external: set[int],
                  keep: set[int]) -> dict[int, tuple[int, AliasedRows]]:
     """Entry -> the entry that it is a piece of, and which piece."""
-    if not any(step.joins for step in steps):
+    if not any(step.concat_offsets for step in steps):
         return {}
     return _Aliases(steps, sizes, external, keep).find()
 
@@ -37,7 +37,7 @@ def _last_reads(steps: Sequence[PlanStep], keep: set[int]) -> dict[int, int]:
     """Entry -> the last step that reads it, or a view or slice of it; no step if one is kept."""
     last = dict.fromkeys(keep, len(steps))
     for index, step in reversed(list(enumerate(steps))):
-        shared = step.outputs if step.view or step.cuts else ()
+        shared = step.outputs if step.view or step.split_offsets else ()
         read = max([index, *(last.get(eid, index) for eid in shared)])
         for eid in step.inputs:
             last[eid] = max(read, last.get(eid, index))
@@ -64,11 +64,11 @@ class _Aliases:
     def find(self) -> dict[int, tuple[int, AliasedRows]]:
         """From the last concatenation on: a whole is known to be a piece before its own pieces."""
         for step in reversed(self.steps):
-            whole = step.outputs[0] if step.joins else NONE
+            whole = step.outputs[0] if step.concat_offsets else NONE
             if whole == NONE or whole in self.external:
                 continue
             row = self.sizes[whole] // step.rows
-            for eid, offset in zip(step.inputs, step.joins, strict=True):
+            for eid, offset in zip(step.inputs, step.concat_offsets, strict=True):
                 piece = AliasedRows(offset, step.rows, row if step.rows > 1 else 0)
                 if self._fits(eid, whole, piece, step.space):
                     self._assign(eid, whole, piece, self.overwritten.get(whole, len(self.steps)))
@@ -86,7 +86,7 @@ class _Aliases:
         outer = self.pieces[whole][1].rows if whole in self.pieces else 1
         if outer > 1 and outer != piece.rows:
             return False
-        return piece.rows == 1 or all(eid in step.apart for step in steps)
+        return piece.rows == 1 or all(eid in step.strided for step in steps)
 
     def _assign(self, eid: int, whole: int, piece: AliasedRows, overwritten: int) -> None:
         """`eid` is this piece, and so is what it was computed from in place, and so on."""
@@ -105,6 +105,6 @@ class _Aliases:
             if (step.outputs[out] == eid and piece.rows == 1
                     and self.sizes[source] == self.sizes[eid] and len(self.readers[source]) == 1
                     and self._fits(source, whole, piece, step.space)
-                    and not self.steps[self.producer[source]].cuts):  # is read where it is
+                    and not self.steps[self.producer[source]].split_offsets):  # is read where it is
                 return source
         return None

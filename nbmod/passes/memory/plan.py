@@ -164,7 +164,7 @@ class _StorageAssignment:
                 self._assign_aliases(index, step)
             # A step whose result is in memory already does not run; any other reuses what it may,
             # and allocates the rest.
-            if not ((step.cuts and self.alias_slice(index, step))
+            if not ((step.split_offsets and self.alias_slice(index, step))
                     or (self.aliases and self._is_in_place_already(index, step))
                     or (step.view and self.view(index, step))
                     or (step.sums and self._elide_sum(index))):
@@ -240,7 +240,7 @@ class _StorageAssignment:
         if outer.rows > 1 or (sid != NONE and self.plan.storages[sid].space != step.space):
             return False
         row = self.sizes[source] // step.rows
-        for eid, offset in zip(step.outputs, step.cuts, strict=True):
+        for eid, offset in zip(step.outputs, step.split_offsets, strict=True):
             if eid == NONE:
                 continue
             start = offset if sid == NONE else outer.offset + offset
@@ -256,7 +256,7 @@ class _StorageAssignment:
         """Whether all readers of a piece can read it where it is."""
         return (eid not in self.external and eid not in self.keep and eid not in self.aliases
                 and all(self.steps[reader].space == step.space
-                        and (step.rows == 1 or eid in self.steps[reader].apart)
+                        and (step.rows == 1 or eid in self.steps[reader].strided)
                         for reader in self.readers[eid]))
 
     def view(self, index: int, step: PlanStep) -> bool:

@@ -32,12 +32,12 @@ class PlanStep(NamedTuple):
     space: int = 0
     """Memory space (device) of outputs and workspaces."""
     rows: int = 0
-    """How many rows the tensors share that begin `joins` or `cuts` bytes into each row."""
-    joins: tuple[int, ...] = ()
+    """Rows of concatenated or split tensors; offsets are in bytes from the beginning of a row."""
+    concat_offsets: tuple[int, ...] = ()
     """Output 0 is the concatenation of the inputs."""
-    cuts: tuple[int, ...] = ()
+    split_offsets: tuple[int, ...] = ()
     """The outputs are slices of input 0."""
-    apart: tuple[int, ...] = ()
+    strided: tuple[int, ...] = ()
     """Entries that the step can read or write although their rows are not adjacent."""
 
 

@@ -238,7 +238,7 @@ class _Replay:
             if out != NONE and not self._same(source, out):
                 raise MXNetError(f"memory plan: {where} does not run, but its output {out} is not "
                                  f"where its input {source} is")
-        elif not (step.joins or step.cuts):
+        elif not (step.concat_offsets or step.split_offsets):
             raise MXNetError(f"memory plan: {where} does not run, but it is no view, join, cut "
                              "or sum")
         for whole, eid, target in self._pieces(step):
@@ -252,14 +252,15 @@ class _Replay:
 
     def _pieces(self, step: PlanStep) -> Iterator[tuple[int, int, Range]]:
         """Triples (whole, piece, range of the piece) of a step that concatenates or splits."""
-        if not (step.joins or step.cuts):
+        offsets = step.concat_offsets or step.split_offsets
+        if not offsets:
             return
-        joined = bool(step.joins)
-        whole = (step.outputs if joined else step.inputs)[0]
+        wholes, eids = ((step.outputs, step.inputs) if step.concat_offsets else
+                        (step.inputs, step.outputs))
+        whole = wholes[0]
         if whole == NONE:
             return
         row = self.sizes[whole] // step.rows if step.rows > 1 else 0
-        eids, offsets = (step.inputs, step.joins) if joined else (step.outputs, step.cuts)
         for eid, offset in zip(eids, offsets, strict=True):
             if eid != NONE and self.sizes[eid]:
                 yield whole, eid, self.layout.entry(whole).part(AliasedRows(offset, step.rows, row),
@@ -269,7 +270,7 @@ class _Replay:
 
     def _targets(self, step: PlanStep, eid: int) -> list[Range]:
         """Ranges of an output that a step writes: of joined inputs those that are not in place."""
-        if not step.joins or step.outputs[0] != eid:
+        if not step.concat_offsets or step.outputs[0] != eid:
             return [self.layout.entry(eid)]
         pieces = list(self._pieces(step))
         if any(target.size < 0 for _, _, target in pieces):
