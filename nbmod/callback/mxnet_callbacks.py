@@ -250,7 +250,7 @@ class ProgressBar:
             self._draw(self._line, done, param)
         elif done * 10 // self.total > self._last * 10 // self.total:
             logging.info("Epoch[%d] %s%s", param.epoch, self._bar(done, self.bar_len),
-                         metric_text(param))
+                         _metric_text(param))
         self._last = done
 
     def _bar(self, done: int, length: int) -> str:
@@ -263,8 +263,8 @@ class ProgressBar:
         self._drawn = now
         batches = done - 1 if self._last else 0
         left = (now - self._began) / batches * (self.total - done) if batches else 0.0
-        tail = f"{metric_text(param)} {left:.0f}s left" if done < self.total else (
-            f"{metric_text(param)} {now - self._began:.1f}s")
+        tail = f"{_metric_text(param)} {left:.0f}s left" if done < self.total else (
+            f"{_metric_text(param)} {now - self._began:.1f}s")
         head = f"Epoch[{param.epoch}] "
         width = line.width - len(head) - len(tail) - len("[] 100%")
         text = f"{head}{self._bar(done, max(5, min(self.bar_len, width)))}{tail}"

@@ -1,9 +1,4 @@
-"""The training loop, and the interface that it requires of every kind of module.
-
-`fit`, `score` and `predict` are written once, against a few methods that subclasses provide:
-`bind`, `init_params`, `init_optimizer`, `forward`, `backward`, `update`, `get_outputs`,
-`update_metric`, `get_params`, `prepare`.
-"""
+"""The training loop of all kinds of modules."""
 
 from __future__ import annotations
 
