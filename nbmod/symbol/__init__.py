@@ -14,6 +14,7 @@ are exactly MXNet's, because scripts and files look nodes up by them.
     namespace.py         `sym.X` for every op X
     json_text.py         a JSON parser with bounds on depth and memory
     json_reader.py       graphs in JSON, all versions since MXNet 0.8
+    graph_text.py        graphs as text, for debugging
     json_writer.py       graphs in MXNet 1.9's JSON, byte for byte
     control_flow.py      `foreach`, `while_loop` and `cond`, by tracing a function once
     inference_symbol.py  the part of a training symbol that predictions need

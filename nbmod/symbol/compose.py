@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from .symbol import Symbol
 
 __all__ = ["apply", "named_node", "make_node", "read_op", "read_stored_op", "stored_attrs",
-           "supply_initializers", "copy_graph", "substitute"]
+           "shown_attrs",
+           "supply_initializers", "copy_graph", "replacements", "substitute"]
 
 cast_inputs: Callable[[Node], list[Entry]] | None = None
 """Returns what a new node reads instead of its inputs; set by `contrib.amp.init`."""
@@ -186,3 +187,34 @@ def substitute(entries: Sequence[Entry], replacements: Mapping[str, Entry]) -> l
                                  f"writes; {new.node.describe()} is not a variable")
             node.inputs[index] = new
     return [replacements.get(e.node.name, e) if e.node.is_variable else e for e in entries]
+
+
+def shown_attrs(attrs: Mapping[str, str]) -> dict[str, str]:
+    """`attrs` with the reserved keys under both spellings."""
+    shown = dict(attrs)
+    for key in HIDDEN_KEYS:
+        if f"__{key}__" in attrs:
+            shown[key] = attrs[f"__{key}__"]
+    return shown
+
+
+def replacements(symbol: Symbol, args: Sequence[Symbol], kwargs: Mapping[str, Symbol]
+                 ) -> dict[str, Entry]:
+    """The entries that replace variables of a symbol, by position or by name."""
+    if args and kwargs:
+        raise TypeError("compose: give symbols by position or by name, not both")
+    if len(symbol.entries) == 1 and symbol.entries[0].node.is_variable and (args or kwargs):
+        raise MXNetError(f"{symbol!r} is a variable, it has no inputs to compose")
+    names = symbol.list_inputs()
+    if len(args) > len(names):
+        raise MXNetError(f"compose: {len(args)} symbols are given for {len(names)} inputs {names}")
+    entries = {}
+    for key, other in (kwargs or dict(zip(names, args, strict=False))).items():
+        if key not in names:
+            raise MXNetError(f"compose: {symbol!r} has no input {key!r}; its inputs are "
+                             f"{names[:50]}{did_you_mean(key, names)}")
+        if len(other.entries) != 1:
+            raise MXNetError(f"compose: {key!r} must be a single tensor, but {other!r} has "
+                             f"{len(other.entries)} outputs; choose one, as in symbol[0]")
+        entries[key] = other.entries[0]
+    return entries

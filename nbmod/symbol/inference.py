@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from ..base import DType, MXNetError, did_you_mean
+from ..context import Context
 from ..core.shape_semantics import is_np_shape
 from ..graph import Entry, Graph, Node
 from ..ops.shape import PartialShape
@@ -251,3 +252,34 @@ def read_dtype(name: str, dtype: DTypeLike) -> DType:
     except TypeError:
         raise TypeError(f"type of {name} is {dtype!r}, expected an element type such as 'float32'"
                         ) from None
+
+
+def read_context(ctx: object, what: str = "ctx") -> Context:
+    """Return a context; TypeError for anything else.
+
+    Parameters
+    ----------
+    ctx : object
+        The argument.
+    what : str, default 'ctx'
+        Its name, for the error.
+    """
+    if not isinstance(ctx, Context):
+        raise TypeError(f"bind: {what} is a {type(ctx).__name__}, expected a Context such as cpu()")
+    return ctx
+
+
+def read_groups(group2ctx: Mapping[str, Context] | None) -> dict[str, Context]:
+    """Return contexts by `ctx_group`.
+
+    Parameters
+    ----------
+    group2ctx : dict of str to Context or None
+        The argument.
+    """
+    if group2ctx is None:
+        return {}
+    if not isinstance(group2ctx, Mapping):
+        raise TypeError(f"bind: group2ctx is a {type(group2ctx).__name__}, expected a dict of "
+                        "contexts by ctx_group")
+    return {name: read_context(ctx, f"group2ctx[{name!r}]") for name, ctx in group2ctx.items()}

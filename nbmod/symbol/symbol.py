@@ -21,12 +21,12 @@ from ..base import MXNetError, NotImplementedForSymbol, did_you_mean, wrong_type
 from ..context import Context, current_context
 from ..core.config import tuning
 from ..graph import Entry, Graph, Node, topological_order
-from ..ops.param import HIDDEN_KEYS
-from .compose import copy_graph, read_stored_op, stored_attrs, substitute
+from .compose import copy_graph, read_stored_op, replacements, shown_attrs, stored_attrs, substitute
 from .fluent import Fluent
-from .inference import Inference, read_dtype, read_shape
+from .graph_text import graph_text
+from .inference import Inference, read_context, read_dtype, read_groups, read_shape
 from .json_reader import read_graph
-from .json_writer import entry_versions, write_graph
+from .json_writer import write_graph
 from .operators import Operators
 
 if TYPE_CHECKING:
@@ -81,20 +81,7 @@ class Symbol(Operators, Fluent, Inference):
 
     def __getitem__(self, index: int | str | slice[int | None, int | None, int | None]
                     ) -> Symbol:
-        """Return outputs by position, slice or name.
-
-        Parameters
-        ----------
-        index : int, slice or str
-            Position, slice of positions, or name of an output.
-
-        Raises
-        ------
-        IndexError
-            If there is no output at the position.
-        ValueError
-            If no output has the name, or more than one.
-        """
+        """Return outputs by position, slice or name."""
         if isinstance(index, slice):
             chosen = self.entries[index]
             if not chosen:
@@ -151,21 +138,7 @@ class Symbol(Operators, Fluent, Inference):
     # -- names ------------------------------------------------------------------------------
 
     def list_outputs(self) -> list[str]:
-        """Return the names of the outputs.
-
-        Returns
-        -------
-        list of str
-            `<node>_output`, or `<node>_<output>` for operators with several outputs; for a variable
-            its name.
-
-        Examples
-        --------
-        >>> import nbmod as mx
-        >>> parts = mx.sym.split(mx.sym.Variable("x"), num_outputs=2, name="half")
-        >>> parts.list_outputs()
-        ['half_output0', 'half_output1']
-        """
+        """Return the names of the outputs: `<node>_<output>`, or the name of a variable."""
         names: dict[int, tuple[str, ...]] = {}
         for node, _ in self.entries:
             if node.op is not None and id(node) not in names:
@@ -178,59 +151,27 @@ class Symbol(Operators, Fluent, Inference):
         return [node.name for node in topological_order(self.entries) if node.is_variable]
 
     def list_arguments(self) -> list[str]:
-        """Return the names of the variables that are not auxiliary states, in topological order.
-
-        Examples
-        --------
-        >>> import nbmod as mx
-        >>> a, b = mx.sym.Variable("a"), mx.sym.Variable("b")
-        >>> (a + 2 * b).list_arguments()
-        ['a', 'b']
-        """
+        """Return the names of the variables that are not auxiliary states, in topological order."""
         return [node.name for node in Graph(self.entries).arguments]
 
     def list_auxiliary_states(self) -> list[str]:
-        """Return the names of the auxiliary states, such as moving averages.
-
-        Returns
-        -------
-        list of str
-            The names, in topological order.
-
-        Examples
-        --------
-        >>> import nbmod as mx
-        >>> net = mx.sym.BatchNorm(mx.sym.Variable("data"), name="bn")
-        >>> net.list_auxiliary_states()
-        ['bn_moving_mean', 'bn_moving_var']
-        """
+        """Return the names of the auxiliary states, such as moving averages."""
         return [node.name for node in Graph(self.entries).states]
 
     # -- attributes -------------------------------------------------------------------------
 
     def attr(self, key: str) -> str | None:
-        """Return an attribute of the symbol's node.
+        """Return an attribute of the symbol's node; None if there is none, or for several nodes.
 
         Parameters
         ----------
         key : str
             Name of the attribute; `name` is the node's name.
-
-        Returns
-        -------
-        str or None
-            The value; None if there is none, or if the outputs belong to several nodes.
-
-        Examples
-        --------
-        >>> import nbmod as mx
-        >>> mx.sym.Variable("w", lr_mult=0.5).attr("lr_mult")
-        '0.5'
         """
         node = self._only_node()
         if node is None:
             return None
-        return node.name if key == "name" else _shown_attrs(node.attrs).get(key)
+        return node.name if key == "name" else shown_attrs(node.attrs).get(key)
 
     def list_attr(self, recursive: bool = False) -> dict[str, str]:
         """Return all attributes of the node of the first output.
@@ -238,25 +179,15 @@ class Symbol(Operators, Fluent, Inference):
         Parameters
         ----------
         recursive : bool, default False
-            Not supported, as in MXNet: `attr_dict` has the attributes of all nodes.
-
-        Raises
-        ------
-        DeprecationWarning
-            If `recursive` is true.
+            True is a DeprecationWarning, as in MXNet: `attr_dict` has those of all nodes.
         """
         if recursive:
             raise DeprecationWarning("list_attr(recursive=True) is gone, as in MXNet: "
                                      "use attr_dict()")
-        return _shown_attrs(self.entries[0].node.attrs)
+        return shown_attrs(self.entries[0].node.attrs)
 
     def attr_dict(self) -> dict[str, dict[str, str]]:
-        """Return the attributes of all nodes of the graph that have any.
-
-        Returns
-        -------
-        dict of str to dict
-            The attributes, by name of the node; those of several nodes of a name together.
+        """Return the attributes of all nodes of the graph that have any, by name of the node.
 
         Examples
         --------
@@ -268,14 +199,11 @@ class Symbol(Operators, Fluent, Inference):
         by_node: dict[str, dict[str, str]] = {}
         for node in topological_order(self.entries):
             if node.attrs:
-                by_node.setdefault(node.name, {}).update(_shown_attrs(node.attrs))
+                by_node.setdefault(node.name, {}).update(shown_attrs(node.attrs))
         return by_node
 
     def _set_attr(self, **kwargs: str) -> None:
-        """Set attributes of the node; if one is an op parameter, the op is replaced.
-
-        Raises ValueError for a value that is not a str, MXNetError for one that the op rejects.
-        """
+        """Set attributes of the node; if one is an op parameter, the op is replaced."""
         for key, value in kwargs.items():
             if not isinstance(value, str):
                 raise ValueError(f"_set_attr: {key} is {value!r}, expected text")
@@ -291,12 +219,7 @@ class Symbol(Operators, Fluent, Inference):
     # -- other nodes ------------------------------------------------------------------------
 
     def get_internals(self) -> Symbol:
-        """Return all visible outputs of all nodes of the graph, in topological order.
-
-        Returns
-        -------
-        Symbol
-            The outputs; indexing it by name gives an inner layer.
+        """Return all visible outputs of all nodes, in topological order; a name selects one.
 
         Examples
         --------
@@ -312,20 +235,7 @@ class Symbol(Operators, Fluent, Inference):
                        for i in range(node.num_visible)])
 
     def get_children(self) -> Symbol | None:
-        """Return the inputs of the nodes of the outputs.
-
-        Returns
-        -------
-        Symbol or None
-            The inputs; None for variables.
-
-        Examples
-        --------
-        >>> import nbmod as mx
-        >>> net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=2, name="fc")
-        >>> net.get_children().list_outputs()
-        ['data', 'fc_weight', 'fc_bias']
-        """
+        """Return the inputs of the nodes of the outputs; None for variables."""
         nodes = {id(entry.node): entry.node for entry in self.entries}
         inputs = [entry for node in nodes.values() for entry in node.inputs]
         return Symbol(inputs) if inputs else None
@@ -344,13 +254,6 @@ class Symbol(Operators, Fluent, Inference):
         **kwargs : Symbol
             Replacements by the variable's name; every variable of that name is replaced.
 
-        Raises
-        ------
-        MXNetError
-            If there is no such variable, or a replacement has several outputs.
-        TypeError
-            If an argument is not a symbol, or symbols are given by position and by name.
-
         Examples
         --------
         >>> import nbmod as mx
@@ -365,35 +268,18 @@ class Symbol(Operators, Fluent, Inference):
 
     def _compose(self, *args: Symbol, name: str | None = None, **kwargs: Symbol) -> None:
         """Compose in place."""
-        if args and kwargs:
-            raise TypeError("compose: give symbols by position or by name, not both")
         for symbol in (*args, *kwargs.values()):
             if not isinstance(symbol, Symbol):
                 raise TypeError(f"compose: a {type(symbol).__name__} is given, expected a Symbol")
-        if len(self.entries) == 1 and self.entries[0].node.is_variable and (args or kwargs):
-            raise MXNetError(f"{self!r} is a variable, it has no inputs to compose")
-        names = self.list_inputs()
-        if len(args) > len(names):
-            raise MXNetError(f"compose: {len(args)} symbols are given for {len(names)} inputs "
-                             f"{names}")
-        replacements = {}
-        for key, symbol in (kwargs or dict(zip(names, args, strict=False))).items():
-            if key not in names:
-                raise MXNetError(f"compose: {self!r} has no input {key!r}; its inputs are "
-                                 f"{names[:50]}{did_you_mean(key, names)}")
-            if len(symbol.entries) != 1:
-                raise MXNetError(f"compose: {key!r} must be a single tensor, but {symbol!r} has "
-                                 f"{len(symbol.entries)} outputs; choose one, as in symbol[0]")
-            replacements[key] = symbol.entries[0]
+        entries = replacements(self, args, kwargs)
         if name:
             self.entries[0].node.name = name
-        self.entries = substitute(self.entries, replacements)
+        self.entries = substitute(self.entries, entries)
 
-    def __copy__(self) -> Symbol:
+    def __deepcopy__(self, memo: object = None) -> Symbol:
         return Symbol(copy_graph(self.entries))
 
-    def __deepcopy__(self, memo: object) -> Symbol:
-        return self.__copy__()
+    __copy__ = __deepcopy__
 
     # -- binding ----------------------------------------------------------------------------
 
@@ -420,8 +306,8 @@ class Symbol(Operators, Fluent, Inference):
             Storage types of arguments: 'default', 'csr' or 'row_sparse'; those of others are as
             their variables declare.
         group2ctx : dict of str to Context, optional
-            The device of the nodes and variables of each `ctx_group`; everything else is on `ctx`,
-            or where its first input is, and states of such nodes are with them.
+            The device of the nodes and variables of each `ctx_group`; others are on `ctx`, or where
+            their first input is, and states with their nodes.
         shared_arg_names : list of str, optional
             Arguments that share their arrays with `shared_exec`.
         shared_exec : Executor, optional
@@ -429,25 +315,13 @@ class Symbol(Operators, Fluent, Inference):
         shared_buffer : dict of str to NDArray, optional
             Arrays that are used where they fit; new arrays are added to it.
         tune : bool, default False
-            Whether to measure the algorithms of convolutions where that has not been done on this
-            machine, and use the fastest, here and in later binds; otherwise they are estimated.
+            Whether to measure the algorithms of convolutions that are new on this machine, and use
+            the fastest, here and later; otherwise they are estimated.
         numpy_first : bool, optional
-            Whether passes may begin with NumPy forms of the operators while helper processes
-            compile kernels that are missing in the cache; last digits differ until then. By
-            default those of inference may, and no training step.
+            Whether passes may begin with NumPy forms of operators, whose last digits differ, while
+            helper processes compile missing kernels; by default those of inference may.
         **kwargs : tuple of int
-            Known shapes, by name of the argument.  What is no shape, of a name that is no
-            argument's, is ignored, as in MXNet.
-
-        Returns
-        -------
-        Executor
-            The executor; its arrays are in `arg_dict`, `grad_dict` and `aux_dict`.
-
-        Raises
-        ------
-        MXNetError
-            If some shapes cannot be inferred; names those arguments.
+            Known shapes, by name of the argument.  Other values of other names are ignored.
 
         Examples
         --------
@@ -471,9 +345,9 @@ class Symbol(Operators, Fluent, Inference):
         types = {name: read_dtype(name, dtype) for name, dtype in (type_dict or {}).items()}
         with tuning(tune):
             bound = simple_bind(
-                self, _context(ctx), grad_req=grad_req, type_dict=types,
+                self, read_context(ctx), grad_req=grad_req, type_dict=types,
                 shared_arg_names=shared_arg_names, shared_exec=shared_exec,
-                shared_buffer=shared_buffer, shapes=shapes, groups=_groups(group2ctx),
+                shared_buffer=shared_buffer, shapes=shapes, groups=read_groups(group2ctx),
                 stype_dict=stype_dict)
             return Executor(bound._replace(numpy_first=numpy_first), shared_exec)
 
@@ -502,28 +376,6 @@ class Symbol(Operators, Fluent, Inference):
             An executor to share memory with.
         tune, numpy_first : bool, optional
             As for `simple_bind`.
-
-        Returns
-        -------
-        Executor
-            The executor, which writes to the arrays that were given.
-
-        Raises
-        ------
-        TypeError
-            If `args` is neither a list nor a dict.
-
-        Examples
-        --------
-        >>> import nbmod as mx
-        >>> x = mx.sym.Variable("x")
-        >>> value, gradient = mx.nd.array([3.0]), mx.nd.zeros(1)
-        >>> executor = (x * x).bind(mx.cpu(), {"x": value}, args_grad={"x": gradient})
-        >>> executor.forward(is_train=True)[0].asscalar().item()
-        9.0
-        >>> executor.backward(mx.nd.ones(1))
-        >>> gradient.asscalar().item()
-        6.0
         """
         from ..execution.bind import bind
         from ..executor import Executor
@@ -533,8 +385,8 @@ class Symbol(Operators, Fluent, Inference):
         if not isinstance(shared_exec, (Executor, type(None))):
             raise wrong_type("bind: shared_exec", shared_exec, "an Executor")
         with tuning(tune):
-            bound = bind(self, _context(ctx), args, args_grad, grad_req, aux_states,
-                         _groups(group2ctx))
+            bound = bind(self, read_context(ctx), args, args_grad, grad_req, aux_states,
+                         read_groups(group2ctx))
             return Executor(bound._replace(numpy_first=numpy_first), shared_exec)
 
     def eval(self, ctx: Context | None = None, **kwargs: NDArray) -> list[NDArray]:
@@ -557,17 +409,12 @@ class Symbol(Operators, Fluent, Inference):
         return self.bind(current_context() if ctx is None else ctx, kwargs).forward()
 
     def gradient(self, wrt: Sequence[str]) -> NoReturn:
-        """Not available, as in MXNet: bind the symbol and call `backward`.
+        """Raise an MXNetError, as in MXNet: bind the symbol and call `backward`.
 
         Parameters
         ----------
         wrt : list of str
             Ignored.
-
-        Raises
-        ------
-        MXNetError
-            Always.
         """
         raise MXNetError("gradient is not implemented for Symbol (nor is it in MXNet): bind the "
                          "symbol with args_grad and call backward()")
@@ -579,9 +426,7 @@ class Symbol(Operators, Fluent, Inference):
 
         Parameters
         ----------
-        backend : str
-            Accepted for compatibility and ignored.
-        *args, **kwargs
+        backend, *args, **kwargs
             Accepted for compatibility and ignored.
         """
         return self
@@ -605,18 +450,6 @@ class Symbol(Operators, Fluent, Inference):
         ----------
         remove_amp_cast : bool, default True
             Whether to leave out the casts that automatic mixed precision inserted.
-
-        Returns
-        -------
-        str
-            The JSON, which `load_json` reads.
-
-        Examples
-        --------
-        >>> import nbmod as mx
-        >>> net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=2, name="fc")
-        >>> mx.sym.load_json(net.tojson()).list_outputs()
-        ['fc_output']
         """
         return write_graph(self.entries, remove_amp_cast)
 
@@ -629,11 +462,6 @@ class Symbol(Operators, Fluent, Inference):
             Name of the file.
         remove_amp_cast : bool, default True
             Whether to leave out the casts that automatic mixed precision inserted.
-
-        Raises
-        ------
-        MXNetError
-            If the file cannot be written, or its name has the suffix of another format.
         """
         from ..core.atomic import atomic_write
         from ..core.foreign import refuse_suffix
@@ -653,54 +481,8 @@ class Symbol(Operators, Fluent, Inference):
         return Symbol, (None,), self.__getstate__()
 
     def debug_str(self) -> str:
-        """Return a textual description of the graph, for debugging.
-
-        Returns
-        -------
-        str
-            For every node: operator, name, inputs with their output index, attributes.
-        """
-        if len(self.entries) == 1 and self.entries[0].node.is_variable:
-            return f"Variable:{self.entries[0].node.name}\n"
-        lines = ["Symbol Outputs:"]
-        lines += [f"\toutput[{i}]={node.name}({index})"
-                  for i, (node, index) in enumerate(self.entries)]
-        nodes = topological_order(self.entries)
-        for node, versions in zip(nodes, entry_versions(nodes), strict=True):
-            if node.is_variable:
-                lines.append(f"Variable:{node.name}")
-                continue
-            lines += ["--------------------", f"Op:{node.op_name}, Name={node.name}", "Inputs:"]
-            for i, (entry, version) in enumerate(zip(node.inputs, versions, strict=True)):
-                shown = f" version={version}" if entry.node.is_variable else ""
-                lines.append(f"\targ[{i}]={entry.node.name}({entry.index}){shown}")
-            if node.attrs:
-                lines += ["Attrs:", *(f"\t{k}={v}" for k, v in sorted(node.attrs.items()))]
-        return "\n".join(lines) + "\n"
-
-
-def _shown_attrs(attrs: Mapping[str, str]) -> dict[str, str]:
-    """`attrs` with the reserved keys under both spellings."""
-    shown = dict(attrs)
-    for key in HIDDEN_KEYS:
-        if f"__{key}__" in attrs:
-            shown[key] = attrs[f"__{key}__"]
-    return shown
-
-
-def _context(ctx: object, what: str = "ctx") -> Context:
-    if not isinstance(ctx, Context):
-        raise TypeError(f"bind: {what} is a {type(ctx).__name__}, expected a Context such as cpu()")
-    return ctx
-
-
-def _groups(group2ctx: Mapping[str, Context] | None) -> dict[str, Context]:
-    if group2ctx is None:
-        return {}
-    if not isinstance(group2ctx, Mapping):
-        raise TypeError(f"bind: group2ctx is a {type(group2ctx).__name__}, expected a dict of "
-                        "contexts by ctx_group")
-    return {name: _context(ctx, f"group2ctx[{name!r}]") for name, ctx in group2ctx.items()}
+        """Describe the graph: of each node operator, name, inputs with output index, attributes."""
+        return graph_text(self.entries)
 
 
 def __getattr__(name: str) -> object:
