@@ -111,8 +111,8 @@ SHARED_CLASSES = {
     "PreparedLaunch": "launches of the GPU driver and of its simulator",
 }
 """Class that two files define at their top level -> reason."""
-FILE_LINES, FUNCTION_LINES, ARGUMENTS = 470, 60, 12
-"""Limits; lines are counted without docstrings."""
+FILE_LINES, FUNCTION_LINES, ARGUMENTS = 500, 60, 12
+"""Limits; lines of files include docstrings, those of functions do not."""
 # Whole interfaces of MXNet in one signature.
 WIDE = {"fit", "create", "__init__", "check_consistency", "quantize_model", "CreateAugmenter",
         "CreateDetAugmenter", "export_model"}
@@ -330,7 +330,7 @@ def is_read_by_position(node: ast.AST) -> bool:
 
 @each_file
 def test_budgets(path):
-    lines = path.read_text(encoding="utf-8").count("\n") - docstring_lines(tree_of(path))
+    lines = path.read_text(encoding="utf-8").count("\n")
     assert lines <= FILE_LINES, f"{lines} lines; split it by subject"
     for node in ast.walk(tree_of(path)):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
@@ -338,13 +338,6 @@ def test_budgets(path):
             assert length <= FUNCTION_LINES, f"{node.name} has {length} lines"
             count = len(node.args.args) + len(node.args.kwonlyargs)
             assert count <= ARGUMENTS or node.name in WIDE, f"{node.name} takes {count} arguments"
-
-
-def docstring_lines(tree: ast.Module) -> int:
-    """Lines of all docstrings of a file."""
-    owners = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    return sum(len(docstring.splitlines()) for node in ast.walk(tree) if isinstance(node, owners)
-               if (docstring := ast.get_docstring(node, clean=False)))
 
 
 def body_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
