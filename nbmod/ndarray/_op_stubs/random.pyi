@@ -133,11 +133,6 @@ def uniform(low: NDArray | float = 0, high: NDArray | float = 1,
     **kwargs
         Nothing else is accepted; an unknown name raises MXNetError.
 
-    Returns
-    -------
-    NDArray
-        The draws, or `out`.
-
     Raises
     ------
     MXNetError
@@ -167,11 +162,6 @@ def normal(loc: NDArray | float = 0, scale: NDArray | float = 1,
     **kwargs
         Nothing else is accepted; an unknown name raises MXNetError.
 
-    Returns
-    -------
-    NDArray
-        The draws, or `out`.
-
     Raises
     ------
     MXNetError
@@ -199,11 +189,6 @@ def poisson(lam: NDArray | float = 1, shape: int | Sequence[int] | None = None,
     **kwargs
         Nothing else is accepted; an unknown name raises MXNetError.
 
-    Returns
-    -------
-    NDArray
-        The draws, or `out`.
-
     Raises
     ------
     MXNetError
@@ -230,11 +215,6 @@ def exponential(scale: NDArray | float = 1, shape: int | Sequence[int] | None = 
         Array to write the result to.
     **kwargs
         Nothing else is accepted; an unknown name raises MXNetError.
-
-    Returns
-    -------
-    NDArray
-        The draws, or `out`.
 
     Raises
     ------
@@ -264,11 +244,6 @@ def gamma(alpha: NDArray | float = 1, beta: NDArray | float = 1,
         Array to write the result to.
     **kwargs
         Nothing else is accepted; an unknown name raises MXNetError.
-
-    Returns
-    -------
-    NDArray
-        The draws, or `out`.
 
     Raises
     ------
@@ -301,11 +276,6 @@ def negative_binomial(k: NDArray | float = 1, p: NDArray | float = 1,
     **kwargs
         Nothing else is accepted; an unknown name raises MXNetError.
 
-    Returns
-    -------
-    NDArray
-        The draws, or `out`.
-
     Raises
     ------
     MXNetError
@@ -335,11 +305,6 @@ def generalized_negative_binomial(mu: NDArray | float = 1, alpha: NDArray | floa
         Array to write the result to.
     **kwargs
         Nothing else is accepted; an unknown name raises MXNetError.
-
-    Returns
-    -------
-    NDArray
-        The draws, or `out`.
 
     Raises
     ------

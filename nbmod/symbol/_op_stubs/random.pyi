@@ -135,11 +135,6 @@ def uniform(low: Symbol | float = 0, high: Symbol | float = 1,
     **kwargs
         `name` (str) of the node, and its attributes.
 
-    Returns
-    -------
-    Symbol
-        The draws.
-
     Raises
     ------
     MXNetError
@@ -165,11 +160,6 @@ def normal(loc: Symbol | float = 0, scale: Symbol | float = 1,
     **kwargs
         `name` (str) of the node, and its attributes.
 
-    Returns
-    -------
-    Symbol
-        The draws.
-
     Raises
     ------
     MXNetError
@@ -192,11 +182,6 @@ def poisson(lam: Symbol | float = 1, shape: int | Sequence[int] | _NullType = ..
     **kwargs
         `name` (str) of the node, and its attributes.
 
-    Returns
-    -------
-    Symbol
-        The draws.
-
     Raises
     ------
     MXNetError
@@ -218,11 +203,6 @@ def exponential(scale: Symbol | float = 1, shape: int | Sequence[int] | _NullTyp
         Element type; float32 by default.
     **kwargs
         `name` (str) of the node, and its attributes.
-
-    Returns
-    -------
-    Symbol
-        The draws.
 
     Raises
     ------
@@ -248,11 +228,6 @@ def gamma(alpha: Symbol | float = 1, beta: Symbol | float = 1,
         Element type; float32 by default.
     **kwargs
         `name` (str) of the node, and its attributes.
-
-    Returns
-    -------
-    Symbol
-        The draws.
 
     Raises
     ------
@@ -280,11 +255,6 @@ def negative_binomial(k: Symbol | float = 1, p: Symbol | float = 1,
     **kwargs
         `name` (str) of the node, and its attributes.
 
-    Returns
-    -------
-    Symbol
-        The draws.
-
     Raises
     ------
     MXNetError
@@ -310,11 +280,6 @@ def generalized_negative_binomial(mu: Symbol | float = 1, alpha: Symbol | float 
         Element type; float32 by default.
     **kwargs
         `name` (str) of the node, and its attributes.
-
-    Returns
-    -------
-    Symbol
-        The draws.
 
     Raises
     ------
