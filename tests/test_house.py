@@ -68,10 +68,8 @@ UPWARD_IMPORTS = {
     ("ndarray.ndarray", "ndarray.dlpack"): "MXNet has `array` etc. in the module of the class",
     ("ndarray.ndarray", "ndarray.functions"): "methods of arrays are functions of arrays",
     ("ndarray.ndarray", "ndarray.gradients"): "`backward` is a method",
-    ("ndarray.array_creation", "ndarray.sparse"): "`zeros(stype=)` and `array(csr)` are sparse",
-    ("ndarray.ndarray", "ndarray.saving"): "arrays are pickled as records of files",
-    ("ndarray.invocation", "ndarray.sparse_eager"): "calls with sparse arrays go there",
-    ("ndarray.sparse_array", "ndarray.sparse"): "methods of arrays are functions of arrays",
+    ("ndarray.array_creation", "ndarray.sparse_array"): "`zeros(stype=)` may be sparse",
+    ("ndarray.ndarray", "ndarray.sparse_eager"): "calls with sparse arrays go there",
     ("ops.device", "ops.optimizer.multi_tensor_apply"): "devices run kernels of all layers",
     ("startup.sitecustomize", "compat.mxnet_name"):
         "children import nbmod when they import MXNet or NumPy",

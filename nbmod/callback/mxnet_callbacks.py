@@ -275,14 +275,8 @@ class ProgressBar:
             line.close()
 
 
-def metric_text(param: BatchEndParam) -> str:
-    """Values of the metrics of a batch callback, each after a space; empty without a metric.
-
-    Parameters
-    ----------
-    param : BatchEndParam
-        What the callback is given.
-    """
+def _metric_text(param: BatchEndParam) -> str:
+    """Present values of the metrics, each after a space; empty without a metric."""
     if param.eval_metric is None:
         return ""
     values = [*param.eval_metric.get_name_value()]

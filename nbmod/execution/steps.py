@@ -58,12 +58,15 @@ States = dict[int, dict[str, object]]
 """The state of nodes between runs, by `id` of the symbol's node."""
 
 
-class BoundGraph:
-    """A compiled graph in memory: `memory` is what its plan describes, `arrays` are those of
-    external entries.  Its steps, one for each node, look at `modes` in every run.
+class BoundGraph(BoundArrays):
+    """A compiled graph in memory, with what computes it.
 
-    Its `arrays` are those of every entry; None for entries that are not computed.  `calls` is what
-    a run calls: the functions of the steps, joined where their device can do that.
+    Attributes
+    ----------
+    steps : list of Step
+        One for each node.
+    calls : list of callable or None
+        What a run calls: the functions of the steps, joined where their device can do that.
     """
 
     def __init__(self, compiled: CompiledGraph, memory: Memory | BlockMemory,
