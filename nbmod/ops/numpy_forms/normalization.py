@@ -105,8 +105,7 @@ def _sample_norm_gradient(op: GroupNorm | InstanceNorm, ins: Sequence[Any], outs
     normalized = (data - mean) / std
     sums = [np.sum(terms, axis=(0, 2)) for terms in (g * normalized, g)]
     if outs[0] is not None:
-        gx = _gradient(g * gamma[:, None], normalized, std, 2)
-        outs[0][...] = gx.reshape(outs[0].shape)
+        outs[0][...] = _gradient(g * gamma[:, None], normalized, std, 2).reshape(outs[0].shape)
     _store(outs, *sums)
 
 

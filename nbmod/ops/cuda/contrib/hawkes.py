@@ -119,11 +119,10 @@ def _backward_kernel(count: int, kinds: int, steps: int) -> CudaKernel:
         grad, end = inputs[g + n], double(0)
         for k in range(kinds):
             at = n * kinds + k
-            by_lda, by_alpha, by_beta, by_state, by_gap = pass_back(
+            (results[glda + at], results[galpha + at], results[gbeta + at], results[gstate + at],
+             by_gap) = pass_back(
                 inputs[lda + at], inputs[alpha + k], inputs[beta + k], results[excited + at],
                 inputs[until + n] - results[last + at], grad, 0, inputs[gleft + at])
-            results[glda + at], results[galpha + at] = by_lda, by_alpha
-            results[gbeta + at], results[gstate + at] = by_beta, by_state
             results[last + at] = -by_gap
             end += by_gap
         results[guntil + n] = end

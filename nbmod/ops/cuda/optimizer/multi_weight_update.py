@@ -46,8 +46,7 @@ def _members(op: MultiUpdate, ins: Arrays, outs: Arrays) -> list[TensorUpdate] |
     for rule, part, out in _parts(op, rates, rates, ins, outs):
         if out[0] is None or not out[0].size:
             return None
-        tensors = rule.tensors(part, out)
-        program = rule.program()
+        program, tensors = rule.program(), rule.tensors(part, out)
         updates.append(TensorUpdate(program, *([tensors[name] for name in names]
                                                for names in (program.inputs, program.outputs))))
     device = outs[0].device
