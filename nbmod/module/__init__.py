@@ -2,7 +2,7 @@
 
 The state of a module of any kind is four flags: `binded`, `params_initialized`,
 `optimizer_initialized` and `for_training`.  `fit`, `score` and `predict` are written once, in
-`base_module`, `evaluation` and `prediction`, against the methods of `module_interface`.
+`base_module` and `prediction`, against the methods of `module_interface`.
 
     module_interface.py   `ModuleInterface`: the methods of all kinds of modules
     arguments.py          types of arguments; names and contexts, validated
@@ -10,8 +10,7 @@ The state of a module of any kind is four flags: `binded`, `params_initialized`,
     turns.py              a lock by which threads take turns, with outputs of their own
     training_position.py  `BatchEndParam`; epoch, batch, iterators and random sequences of a `fit`
     prediction.py         `predict` and `iter_predict`
-    evaluation.py         `score`, and the evaluation at the end of an epoch
-    base_module.py        `BaseModule`: `fit`
+    base_module.py        `BaseModule`: `fit` and `score`
     fit_warnings.py       warnings of `fit` about likely mistakes, such as a second optimizer
     module_text.py        `repr` of a module
     batch_slices.py       a batch cut for several devices, and outputs joined

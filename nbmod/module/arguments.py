@@ -1,4 +1,4 @@
-"""Arguments of modules: their types; names, contexts and iterators, validated."""
+"""Arguments of modules: their types; names and contexts, validated."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from .. import kvstore as kvs
-from ..base import ArgumentError, MXNetError, did_you_mean, warn_user, wrong_type
+from ..base import ArgumentError, MXNetError, did_you_mean, warn_user
 from ..context import Context, cpu, resolve
 from ..execution.bind import GradReq
 from ..initializer import InitDesc
@@ -20,7 +20,7 @@ __all__ = ["Batch", "Callback", "Callbacks", "ContextGroups", "Contexts", "Descs
            "GradReq", "Grads", "InitFunction", "KVStoreLike", "Labels", "OptimizerLike",
            "OptimizerParams", "Outputs", "Params", "Predictions", "RowFunction", "Shapes",
            "StateValues", "checked_inputs", "context_list", "groups_by_context", "name_list",
-           "require_iterator", "_check_input_names"]
+           "_check_input_names"]
 
 Batch = DataBatch | list[DataBatch]
 """A batch, or a list with one for each device."""
@@ -136,9 +136,3 @@ def groups_by_context(groups: ContextGroups, count: int) -> list[dict[str, Conte
         for one, ctx in zip(each, contexts * count, strict=False):
             one[name] = ctx
     return each
-
-
-def require_iterator(what: str, data: object, attribute: str, optional: bool = False) -> None:
-    """Raise TypeError unless the argument has a method of iterators."""
-    if not hasattr(data, attribute) and not (optional and data is None):
-        raise wrong_type(what, data, "a DataIter, such as mx.io.NDArrayIter")

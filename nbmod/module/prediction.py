@@ -10,9 +10,10 @@ import numpy as np
 from ..base import ArgumentError, MXNetError
 from ..io import DataBatch, DataIter
 from ..ndarray import NDArray, array, concatenate
-from .arguments import Batch, Predictions, RowFunction, require_iterator
+from .arguments import Batch, Predictions, RowFunction
 from .executor_group import cut
 from .module_interface import ModuleInterface
+from .training_position import require_iterator
 
 if TYPE_CHECKING:
     from ..base import Array

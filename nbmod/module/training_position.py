@@ -8,7 +8,7 @@ from collections import namedtuple
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
-from ..base import MXNetError, StopTraining, _as_list
+from ..base import MXNetError, StopTraining, _as_list, wrong_type
 from ..core.atomic import replacing_together
 from ..core.integrity import renew_checksum
 from ..io import DataBatch, DataIter
@@ -18,9 +18,15 @@ from .arguments import Callback
 from .json_codec import Plain
 from .resume import read, write
 
-__all__ = ["BatchEndParam", "OtherData", "TrainingPosition", "call_all"]
+__all__ = ["BatchEndParam", "OtherData", "TrainingPosition", "call_all", "require_iterator"]
 
 BatchEndParam = namedtuple("BatchEndParam", ["epoch", "nbatch", "eval_metric", "locals"])
+
+
+def require_iterator(what: str, data: object, attribute: str, optional: bool = False) -> None:
+    """Raise TypeError unless the argument has a method of iterators."""
+    if not hasattr(data, attribute) and not (optional and data is None):
+        raise wrong_type(what, data, "a DataIter, such as mx.io.NDArrayIter")
 
 
 def call_all(callbacks: Callback, *args: object) -> None:
