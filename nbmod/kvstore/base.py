@@ -36,7 +36,7 @@ PerDevice = NDArray | Sequence[NDArray]
 StoreClass = TypeVar("StoreClass", bound="type[KVStoreBase]")
 
 
-class Overlap(Protocol):
+class _Overlap(Protocol):
     """An exchange of gradients during the backward pass."""
 
     def begin(self, executors: Sequence[Executor], gradients: Mapping[str, Sequence[NDArray]],
@@ -61,7 +61,7 @@ class KVStoreBase:
     OPTIMIZER: ClassVar[str] = "optimizer"
     """The only capability that has a name."""
 
-    overlap: Overlap | None = None
+    overlap: _Overlap | None = None
     """Exchanges gradients during the backward pass, while `fit` runs (of distributed stores)."""
 
     kv_registry: ClassVar[dict[str, type[KVStoreBase]]] = {}

@@ -303,7 +303,7 @@ def switch_here(before, bits):
 
 @kernel(parallel=True)
 def switch_pool(before, bits):
-    """The same in as many threads as `before` has elements: this one, and those of the pool."""
+    """Set them in as many threads as `before` has elements: this one, and those of the pool."""
     for thread in prange(len(before)):
         switch(before, np.int64(thread), bits)
 
