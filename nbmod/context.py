@@ -11,7 +11,6 @@ from typing import ClassVar
 
 from .base import ArgumentTypeError, MXNetError, warn_user
 from .core.config import CONFIG
-from .core.gpus import gpu_count, gpu_memory, gpus_offered
 
 __all__ = ["Context", "cpu", "cpu_pinned", "cpu_shared", "gpu", "num_gpus", "current_context",
            "gpu_memory_info"]
@@ -188,6 +187,8 @@ def num_gpus() -> int:
     int
         0 without a driver or without the extra `nbmod[cuda]`.
     """
+    from .core.gpus import gpu_count
+
     return gpu_count()
 
 
@@ -199,6 +200,8 @@ def gpu_memory_info(device_id: int = 0) -> tuple[int, int]:
     device_id : int, default 0
         Number of the device.
     """
+    from .core.gpus import gpu_memory
+
     return gpu_memory(device_id)
 
 
@@ -238,6 +241,8 @@ def resolve(ctx: Context) -> Context:
 def _instead_of(ctx: Context) -> Context:
     """The CPU that stands for a GPU which this machine does not have."""
     if not CONFIG.gpu_to_cpu:
+        from .core.gpus import gpus_offered
+
         raise MXNetError(
             f"{ctx} was asked for, but this machine offers {gpus_offered()}. "
             "Pass mx.cpu() instead, or set NBMOD_GPU_TO_CPU=1 (or start the script with "
