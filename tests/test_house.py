@@ -63,13 +63,11 @@ LAYERS = (
 )
 LAST = len(LAYERS)  # cli, visualization, ... : modules that LAYERS does not name
 UPWARD_IMPORTS = {
-    ("ndarray.ndarray", "ndarray.array_creation"): "MXNet has them in the module of the class",
-    ("ndarray.ndarray", "ndarray.array_functions"): "MXNet has them in the module of the class",
-    ("ndarray.ndarray", "ndarray.dlpack"): "MXNet has `array` etc. in the module of the class",
+    ("ndarray.ndarray", "ndarray.array_creation"): "`attach_grad` makes an array",
     ("ndarray.ndarray", "ndarray.functions"): "methods of arrays are functions of arrays",
     ("ndarray.ndarray", "ndarray.gradients"): "`backward` is a method",
     ("ndarray.array_creation", "ndarray.sparse_array"): "`zeros(stype=)` may be sparse",
-    ("ndarray.ndarray", "ndarray.sparse_eager"): "calls with sparse arrays go there",
+    ("ndarray.invocation", "ndarray.sparse_eager"): "calls with sparse arrays go there",
     ("ops.device", "ops.optimizer.multi_tensor_apply"): "devices run kernels of all layers",
     ("startup.sitecustomize", "compat.mxnet_name"):
         "children import nbmod when they import MXNet or NumPy",
@@ -80,7 +78,7 @@ UPWARD_IMPORTS = {
     ("symbol.symbol", "symbol.functions"): "MXNet has `Variable` etc. in the module of the class",
 }
 """(module, what it imports inside functions although that is above it or imports it) -> reason."""
-CIRCLES, LARGEST_CIRCLE = 6, 22
+CIRCLES, LARGEST_CIRCLE = 5, 8
 """Circles of imports, and files of the largest: these numbers only go down."""
 TWIN_FOLDERS = {
     "contrib/simpledet/cuda": "GPU twins of the operators of `contrib.simpledet`",

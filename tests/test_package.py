@@ -147,8 +147,7 @@ def test_unknown_names(place):
 def test_import_loads_the_ground_floor_only():
     loaded = run("import sys, nbmod; print(*[m for m in sys.modules if m.startswith('nbmod')])")
     assert set(loaded.split()) == {"nbmod", "nbmod.base", "nbmod.core.config", "nbmod.context",
-                                   "nbmod.core", "nbmod.core.fork", "nbmod.core.gpus",
-                                   "nbmod.core.import_paths",
+                                   "nbmod.core", "nbmod.core.fork", "nbmod.core.import_paths",
                                    "nbmod.core.interrupts", "nbmod.core.short_tracebacks"}
 
 

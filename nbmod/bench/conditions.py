@@ -26,7 +26,7 @@ THROTTLED = 0.1
 
 @dataclass
 class Conditions:
-    """What the system tells about a stretch of time; None where it does not tell.
+    """Facts that the system tells about a stretch of time; None where it does not tell.
 
     Attributes
     ----------
@@ -59,7 +59,7 @@ class Conditions:
 
     @property
     def warnings(self) -> list[str]:
-        """What makes figures doubtful, in a sentence each."""
+        """Reasons to doubt the figures, in a sentence each."""
         texts = []
         if self.busy is not None and self.busy > BUSY:
             texts.append(f"other processes took {self.busy:.0%} of the processor time: intervals "

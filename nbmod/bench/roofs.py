@@ -46,7 +46,7 @@ COPIED = 2 ** 27
 LEAST_TRIES, LONG = 6, 0.1
 """Runs that take LONG seconds together are enough, if there are so many."""
 TOLERANCE = 1.1
-"""What exceeds a roof by more cannot be; less is the error of a roof."""
+"""A figure above a roof by more cannot be true; less is the error of a roof."""
 _clock = time.perf_counter if sys.platform == "win32" else time.thread_time
 """Windows counts a thread's processor time in steps of 16 ms."""
 
@@ -278,7 +278,7 @@ def _physical_memory() -> int:
 
 
 def _key(threads: int) -> str:
-    """What roofs depend on: the processor, the instructions used, threads."""
+    """The facts that roofs depend on: processor, width of registers, threads."""
     return f"{cpu_name()}, {8 * registers().nbytes} bits, {threads} threads"
 
 

@@ -81,7 +81,7 @@ class Interval:
 
 @dataclass(frozen=True)
 class Judgement:
-    """What the rounds so far allow to say.
+    """The verdict that the rounds so far allow.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What can be timed: plain functions and numba's, nbmod's operators, symbols and modules.
+"""Subjects that can be timed: plain functions and numba's, nbmod's operators, symbols and modules.
 
 Each becomes an `Arm` (see `rounds`): a function and several sets of inputs.
 

@@ -247,8 +247,7 @@ def _require_memory(symbol: Inferred, options: CompileOptions) -> None:
 
 
 def _simplify(symbol: Inferred, options: CompileOptions) -> Rewritten:
-    """Rewrite the symbol's graph to the form that is fastest on its device; inference loses nodes
-    that only training needs.  A graph on several devices stays as it is."""
+    """Rewrite the symbol's graph to the form that is fastest on its device, if it is one device."""
     if options.groups or not options.optimize:
         return unchanged(*symbol)
     on_cpu = options.ctx.device_type == "cpu"

@@ -45,7 +45,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from . import array_creation, array_functions, dlpack, saving
+from . import array_creation, array_functions, dlpack, ndarray, saving
 from .array_creation import *  # noqa: F403
 from .array_functions import *  # noqa: F403
 from .dlpack import *  # noqa: F403
@@ -74,6 +74,10 @@ if TYPE_CHECKING:  # of an installed package, checkers know the names of `__all_
 _SUBMODULES = ("_internal", "contrib", "image", "linalg", "op", "random", "sparse")
 
 globals().update(ARITHMETIC)
+# MXNet has these in the module of the class, too.
+vars(ndarray).update(
+    {name: globals()[name] for name in (*array_creation.__all__, *array_functions.__all__,
+                                        *dlpack.__all__, *ARITHMETIC)} | {"py_slice": slice})
 _find, _names = namespace(__name__, "", is_public)
 
 

@@ -486,14 +486,6 @@ class NDArray(Operators, Methods):
         return self.broadcast_to(other.shape)
 
 
-def __getattr__(name: str) -> Any:
-    """Look up `array`, `zeros`, `add`, `concatenate` etc., which MXNet has in this module."""
-    if not name.startswith("_"):  # `__path__` is looked up during the import of this module
-        from . import array_creation, array_functions, dlpack, functions
-
-        for module in (array_creation, array_functions, dlpack):
-            if name in module.__all__:
-                return getattr(module, name)
-        if value := {"py_slice": slice, **functions.ARITHMETIC}.get(name):
-            return value
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+if TYPE_CHECKING:
+    def __getattr__(name: str) -> Any:
+        """`array`, `zeros`, `add` and others, which the package puts here as MXNet does."""

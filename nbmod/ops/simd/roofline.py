@@ -182,34 +182,41 @@ plain_copy_part = MicroKernel(("x", "out", "at", "count", "turns"), _emit_plain_
 
 @kernel
 def multiply_add(values, turns):
+    """Multiply and add floats in registers."""
     fma_chains(values, 0, turns)
 
 
 @kernel
 def dot_bytes(values, turns):
+    """Add dot products of four bytes in registers."""
     int8_chains(values, 0, turns)
 
 
 @kernel
 def multiply_bfloat16(values, turns):
+    """Add products of two pairs of bfloat16 in registers."""
     bfloat16_chains(values, 0, turns)
 
 
 @kernel
 def read(x, out, turns):
+    """Read an array."""
     read_part(x, out, 0, x.size, turns)
 
 
 @kernel
 def add(x, y, out, turns):
+    """Read two arrays and write their sum."""
     add_part(x, y, out, 0, x.size, turns)
 
 
 @kernel
 def copy(x, out, turns):
+    """Copy an array."""
     plain_copy_part(x, out, 0, x.size, turns)
 
 
 @kernel
 def copy_past_caches(x, out, turns):
+    """Copy an array by non-temporal stores."""
     copy_part(x, out, 0, x.size, turns)
