@@ -4,8 +4,13 @@
         result = kernel_benchmark(axpy, 2.0, x, y, baseline=old_axpy)
         assert result.verdict != "SLOWER"
 
-pytest imports this module in every run, so it lies outside of nbmod, whose import takes longer,
-and imports nbmod only in a test that asks for the fixture.
+Activate it by ``pytest -p nbmod_pytest``, or in a conftest.py by
+
+    pytest_plugins = ["nbmod_pytest"]
+
+It is no entry point: pytest rewrites the assertions of all packages that come with one, and nbmod's
+kernels would have other digests, and be compiled anew, in tests.  The module lies outside of nbmod,
+whose import takes longer, and imports it only in a test that asks for the fixture.
 """
 
 from __future__ import annotations
