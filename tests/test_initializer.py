@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 import math
 import pickle
@@ -231,10 +232,9 @@ def test_desc():
     assert desc.global_init == mx.init.One()
 
 
-def test_classes_are_pickled_by_the_module_that_mxnet_has():
-    made = [mx.init.Xavier(magnitude=2), mx.init.Mixed([".*"], [mx.init.One()]),
-            mx.init.LSTMBias(2.0), InitDesc("x", {"key": "value"})]
-    assert {type(each).__module__ for each in made} == {"nbmod.initializer"}
-    assert pickle.loads(pickle.dumps(made[0])) == made[0]
+def test_sources_and_pickles_of_classes_are_found():
+    made = mx.init.Xavier(magnitude=2)
+    assert inspect.getsource(type(made)).startswith("@register")
+    assert pickle.loads(pickle.dumps(made)) == made
     # protocol 0, as written when `nbmod.initializer` was one file
     assert pickle.loads(b"cnbmod.initializer\nXavier\n.") is mx.init.Xavier

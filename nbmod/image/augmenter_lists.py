@@ -106,7 +106,6 @@ def CreateAugmenter(data_shape: Sequence[int], resize: int = 0, rand_crop: bool 
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> [type(aug).__name__ for aug in mx.image.CreateAugmenter((3, 4, 4), rand_mirror=True)]
     ['CenterCropAug', 'HorizontalFlipAug', 'CastAug']
     """

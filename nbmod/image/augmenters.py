@@ -57,7 +57,6 @@ class Augmenter(Described):
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> class Invert(mx.image.Augmenter):
     ...     def __call__(self, src):
     ...         return 255 - src
@@ -102,7 +101,6 @@ class SequentialAug(_Several):
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> augment = mx.image.SequentialAug([mx.image.ResizeAug(4), mx.image.CenterCropAug((3, 3))])
     >>> augment(mx.nd.zeros((8, 10, 3), dtype="uint8")).shape
     (3, 3, 3)
@@ -420,7 +418,6 @@ class HorizontalFlipAug(Augmenter):
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> image = mx.nd.array([[[1], [2]]])
     >>> mx.image.HorizontalFlipAug(1)(image).asnumpy().tolist()
     [[[2.0], [1.0]]]

@@ -17,7 +17,3 @@ from .distributions import *  # noqa: F403
 
 __all__ = base_initializer.__all__ + composite.__all__ + distributions.__all__
 __dir__ = __all__.copy
-
-for _name in __all__:
-    if isinstance(globals()[_name], type):
-        globals()[_name].__module__ = __name__  # as in MXNet; pickles name it

@@ -10,7 +10,6 @@ Random values are drawn by `nbmod.random`, whose `seed` applies.
 
 Examples
 --------
->>> import nbmod as mx
 >>> weight, bias = mx.nd.zeros((2, 3)), mx.nd.ones(2)
 >>> init = mx.init.Xavier()
 >>> init(mx.init.InitDesc("fc_weight"), weight)
@@ -50,7 +49,6 @@ class InitDesc(str):
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> desc = mx.init.InitDesc("a_weight", {"__init__": mx.init.One().dumps()})
     >>> array = mx.nd.zeros(2)
     >>> mx.init.Zero()(desc, array)
@@ -123,7 +121,6 @@ class Initializer:
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> class Ramp(mx.init.Initializer):
     ...     def _init_weight(self, desc, array):
     ...         array[:] = mx.nd.arange(array.size).reshape(array.shape)

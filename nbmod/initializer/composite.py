@@ -41,7 +41,6 @@ class FusedRNN(Initializer):
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> array = mx.nd.zeros(4 * (2 + 3 + 2))  # inputs, hidden units, two biases
     >>> init = mx.init.FusedRNN(mx.init.Zero(), num_hidden=1, num_layers=1, mode="lstm")
     >>> init("lstm_weight", array)
@@ -99,7 +98,6 @@ class Load:
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> init = mx.init.Load({"arg:a_weight": mx.nd.array([1, 2])}, default_init=mx.init.One())
     >>> a, b = mx.nd.zeros(2), mx.nd.zeros(2)
     >>> init("a_weight", a)
@@ -154,7 +152,6 @@ class Mixed:
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> init = mx.init.Mixed(["fc1_", ".*"], [mx.init.Zero(), mx.init.One()])
     >>> a, b = mx.nd.ones(2), mx.nd.zeros(2)
     >>> init("fc1_weight", a)

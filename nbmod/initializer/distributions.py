@@ -23,7 +23,6 @@ class Zero(Initializer):
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> array = mx.nd.ones(2)
     >>> mx.init.Zero()("a_weight", array)
     >>> array.asnumpy().tolist()
@@ -44,7 +43,6 @@ class One(Initializer):
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> array = mx.nd.zeros(2)
     >>> mx.init.One()("a_weight", array)
     >>> array.asnumpy().tolist()
@@ -69,7 +67,6 @@ class Constant(Initializer):
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> array = mx.nd.zeros((2, 2))
     >>> mx.init.Constant([3.0, 5.0])("a_weight", array)
     >>> array.asnumpy().tolist()
@@ -102,7 +99,6 @@ class Uniform(Initializer):
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> array = mx.nd.zeros(1000)
     >>> mx.init.Uniform(0.5)("a_weight", array)
     >>> 0.4 < float(array.asnumpy().max()) <= 0.5
@@ -129,7 +125,6 @@ class Normal(Initializer):
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> array = mx.nd.zeros(10000)
     >>> mx.init.Normal(2.0)("a_weight", array)
     >>> 1.9 < float(array.asnumpy().std()) < 2.1
@@ -177,7 +172,6 @@ class Xavier(Initializer):
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> array = mx.nd.zeros((100, 200))
     >>> mx.init.Xavier(factor_type="in", magnitude=2)("a_weight", array)
     >>> 0.09 < float(array.asnumpy().max()) <= 0.1  # sqrt(2 / 200)
@@ -240,7 +234,6 @@ class MSRAPrelu(Xavier):
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> array = mx.nd.zeros((100, 200))
     >>> mx.init.MSRAPrelu("in", slope=0)("a_weight", array)
     >>> 0.098 < float(array.asnumpy().std()) < 0.102  # sqrt(2 / 200)
@@ -282,7 +275,6 @@ class Orthogonal(Initializer):
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> array = mx.nd.zeros((2, 3))
     >>> mx.init.Orthogonal(scale=2.0)("a_weight", array)
     >>> product = mx.nd.dot(array, array.T).asnumpy()
@@ -321,7 +313,6 @@ class Bilinear(Initializer):
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> array = mx.nd.zeros((1, 1, 4, 4))
     >>> mx.init.Bilinear()("up_weight", array)
     >>> array[0, 0, 1].asnumpy().tolist()
@@ -351,7 +342,6 @@ class LSTMBias(Initializer):
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> array = mx.nd.zeros(8)
     >>> desc = mx.init.InitDesc("lstm_i2h_bias", {"__init__": mx.init.LSTMBias(2.0).dumps()})
     >>> mx.init.Uniform()(desc, array)

@@ -56,7 +56,6 @@ class KVStore(KVStoreBase):
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> store = mx.kv.create("local")
     >>> store.init("w", mx.nd.zeros((2,)))
     >>> store.push("w", [mx.nd.array([1, 2]), mx.nd.array([10, 20])])
@@ -310,7 +309,6 @@ class KVStore(KVStoreBase):
 
         Examples
         --------
-        >>> import nbmod as mx
         >>> store = mx.kv.create("device")
         >>> store.init(0, mx.nd.zeros((1,)))
         >>> grads = [mx.nd.array([1]), mx.nd.array([2])]
@@ -413,7 +411,6 @@ class KVStore(KVStoreBase):
 
         Examples
         --------
-        >>> import nbmod as mx
         >>> store = mx.kv.create("local")
         >>> store.init("w", mx.nd.array([1]))
         >>> store.set_optimizer(mx.optimizer.SGD(learning_rate=0.5))

@@ -11,7 +11,6 @@ Begin with `eval_metric.py`.  Imports `base`, `core.registry`, `ndarray` and `op
 
 Examples
 --------
->>> import nbmod as mx
 >>> metric = mx.metric.create(["acc", "ce"])
 >>> metric.update([mx.nd.array([0, 1])], [mx.nd.array([[0.5, 0.25], [0.25, 0.5]])])
 >>> [(name, round(float(value), 4)) for name, value in metric.get_name_value()]
@@ -48,7 +47,6 @@ def np(numpy_feval: Feval, name: str | None = None,
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> def worst(label, pred):
     ...     return abs(label - pred).max()
     >>> metric = mx.metric.np(worst)

@@ -40,7 +40,6 @@ class Accuracy(EvalMetric):
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> metric = mx.metric.Accuracy()
     >>> scores = mx.nd.array([[0.3, 0.7], [0.9, 0.1], [0.4, 0.6], [0.2, 0.8]])
     >>> metric.update([mx.nd.array([1, 0, 0, 1])], [scores])
@@ -81,7 +80,6 @@ class TopKAccuracy(EvalMetric):
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> metric = mx.metric.TopKAccuracy(top_k=2)
     >>> scores = mx.nd.array([[0.1, 0.6, 0.3], [0.5, 0.1, 0.4]])
     >>> metric.update([mx.nd.array([2, 1])], [scores])
@@ -206,7 +204,6 @@ class F1(_BinaryMetric):
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> metric = mx.metric.F1()
     >>> scores = mx.nd.array([[0.3, 0.7], [0.9, 0.1], [0.4, 0.6], [0.8, 0.2]])
     >>> metric.update([mx.nd.array([1, 0, 0, 1])], [scores])
@@ -248,7 +245,6 @@ class MCC(_BinaryMetric):
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> metric = mx.metric.MCC()
     >>> scores = mx.nd.array([[0.3, 0.7], [0.9, 0.1], [0.4, 0.6], [0.8, 0.2]])
     >>> metric.update([mx.nd.array([1, 0, 0, 1])], [scores])
@@ -298,7 +294,6 @@ class PCC(EvalMetric):
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> metric = mx.metric.PCC()
     >>> metric.update([mx.nd.array([0, 1, 2, 2])], [mx.nd.array([0, 1, 2, 1])])
     >>> name, value = metric.get()

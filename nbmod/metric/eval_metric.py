@@ -72,7 +72,6 @@ def check_label_shapes(labels: Inputs, preds: Inputs, wrap: bool = False, shape:
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> labels, preds = mx.metric.check_label_shapes(mx.nd.ones(2), mx.nd.ones((2, 3)), wrap=True)
     >>> len(labels), labels[0].shape, preds[0].shape
     (1, (2,), (2, 3))
@@ -135,7 +134,6 @@ class EvalMetric:
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> class Largest(mx.metric.EvalMetric):
     ...     def __init__(self):
     ...         super().__init__("largest", has_global_stats=True)
@@ -268,7 +266,6 @@ def create(metric: MetricLike, *args: Forwarded, **kwargs: Forwarded) -> EvalMet
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> mx.metric.create("top_k_accuracy", top_k=3).name
     'top_k_accuracy_3'
     >>> type(mx.metric.create(["acc", "mse"])).__name__
@@ -293,7 +290,6 @@ class CompositeEvalMetric(EvalMetric):
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> metric = mx.metric.CompositeEvalMetric(["mae", "mse"])
     >>> metric.update([mx.nd.array([1.0, 2.0])], [mx.nd.array([1.0, 4.0])])
     >>> metric.get()
@@ -392,7 +388,6 @@ class CustomMetric(EvalMetric):
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> def wrong(label, pred):
     ...     return float((label != pred).sum()), label.size
     >>> metric = mx.metric.CustomMetric(wrong)

@@ -52,7 +52,6 @@ class CrossEntropy(_LogLikelihood):
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> metric = mx.metric.CrossEntropy()
     >>> metric.update([mx.nd.array([0, 1])], [mx.nd.array([[0.5, 0.5], [0.75, 0.25]])])
     >>> name, value = metric.get()
@@ -78,7 +77,6 @@ class NegativeLogLikelihood(_LogLikelihood):
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> metric = mx.metric.NegativeLogLikelihood()
     >>> metric.update([mx.nd.array([0])], [mx.nd.array([[0.5, 0.5]])])
     >>> name, value = metric.get()
@@ -110,7 +108,6 @@ class Perplexity(EvalMetric):
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> metric = mx.metric.Perplexity(ignore_label=0)
     >>> probabilities = mx.nd.array([[0.1, 0.5, 0.4], [0.2, 0.3, 0.5], [0.9, 0.05, 0.05]])
     >>> metric.update([mx.nd.array([1, 2, 0])], [probabilities])
@@ -154,7 +151,6 @@ class Loss(EvalMetric):
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> metric = mx.metric.Loss()
     >>> metric.update(None, [mx.nd.array([1, 2]), mx.nd.array([6])])
     >>> metric.get()

@@ -42,7 +42,6 @@ class MAE(_Error):
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> metric = mx.metric.MAE()
     >>> metric.update([mx.nd.array([1, 2])], [mx.nd.array([1, 5])])
     >>> metric.get()
@@ -66,7 +65,6 @@ class MSE(_Error):
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> metric = mx.metric.MSE()
     >>> metric.update([mx.nd.array([1, 2])], [mx.nd.array([1, 5])])
     >>> metric.get()
@@ -91,7 +89,6 @@ class RMSE(_Error):
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> metric = mx.metric.RMSE()
     >>> metric.update([mx.nd.array([1, 2])], [mx.nd.array([4, 5])])
     >>> metric.get()
@@ -152,7 +149,6 @@ class PearsonCorrelation(EvalMetric):
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> metric = mx.metric.PearsonCorrelation()
     >>> metric.update([mx.nd.array([1, 2, 3])], [mx.nd.array([2, 4, 6])])
     >>> name, value = metric.get()

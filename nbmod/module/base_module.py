@@ -200,7 +200,6 @@ class BaseModule(PredictingModule):
 
         Examples
         --------
-        >>> import nbmod as mx
         >>> data = mx.io.NDArrayIter(mx.nd.array([[1, 0], [0, 1]]), mx.nd.array([0, 0]), 2)
         >>> module = mx.mod.Module(mx.sym.SoftmaxOutput(mx.sym.Variable("data"), name="softmax"))
         >>> module.bind(data.provide_data, data.provide_label, for_training=False)

@@ -34,7 +34,6 @@ def concatenate(arrays: Sequence[NDArray], axis: int = 0, always_copy: bool = Tr
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> mx.nd.concatenate([mx.nd.ones((1, 2)), mx.nd.zeros((2, 2))]).shape
     (3, 2)
     """
@@ -68,7 +67,6 @@ def moveaxis(tensor: NDArray, source: Shape, destination: Shape) -> NDArray:
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> mx.nd.moveaxis(mx.nd.zeros((2, 3, 4)), 0, -1).shape
     (3, 4, 2)
     """
@@ -112,7 +110,6 @@ def onehot_encode(indices: NDArray, out: NDArray) -> NDArray:
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> mx.nd.onehot_encode(mx.nd.array([2, 0]), mx.nd.zeros((2, 3))).asnumpy().tolist()
     [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]
     """
@@ -204,7 +201,6 @@ def split_v2(ary: NDArray, indices_or_sections: int | Sequence[int], axis: int =
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> [part.asnumpy().tolist() for part in mx.nd.split_v2(mx.nd.arange(5), (2, 3))]
     [[0.0, 1.0], [2.0], [3.0, 4.0]]
     """
@@ -249,7 +245,6 @@ def histogram(a: NDArray, bins: int | NDArray = 10, range: tuple[float, float] |
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> counts, edges = mx.nd.histogram(mx.nd.array([0, 1, 1, 4]), bins=2, range=(0, 4))
     >>> counts.asnumpy().tolist(), edges.asnumpy().tolist()
     ([3, 1], [0.0, 2.0, 4.0])

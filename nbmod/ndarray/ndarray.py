@@ -58,7 +58,6 @@ class NDArray(Operators, Methods):
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> x = mx.nd.array([[1, 2, 3], [4, 5, 6]])
     >>> x.shape, x.size, x.ndim, x.context
     ((2, 3), 6, 2, cpu(0))

@@ -386,7 +386,6 @@ def array(source_array: object, ctx: Context | None = None, dtype: DTypeArg = No
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> mx.nd.sparse.array(mx.nd.sparse.zeros("csr", (2, 3))).stype
     'csr'
     """
@@ -418,7 +417,6 @@ def zeros(stype: str, shape: int | Sequence[int], ctx: Context | None = None,
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> mx.nd.sparse.zeros("row_sparse", (5, 2)).data.shape
     (0, 2)
     """
@@ -444,7 +442,6 @@ def empty(stype: str, shape: int | Sequence[int], ctx: Context | None = None, dt
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> mx.nd.sparse.empty("csr", (2, 3)).shape
     (2, 3)
     """

@@ -23,7 +23,6 @@ Begin with `base_optimizer.py`.  Imports `base`, `context`, `core`, `lr_schedule
 
 Examples
 --------
->>> import nbmod as mx
 >>> optimizer = mx.optimizer.create("adam", learning_rate=0.1)
 >>> updater = mx.optimizer.get_updater(optimizer)
 >>> weight = mx.nd.array([4.0])

@@ -59,7 +59,6 @@ class Adam(RuleOptimizer):
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> optimizer = mx.optimizer.Adam(learning_rate=0.1)
     >>> weight, grad = mx.nd.array([1.0, 1.0]), mx.nd.array([0.5, -20.0])
     >>> optimizer.update(0, weight, grad, optimizer.create_state(0, weight))
@@ -115,7 +114,6 @@ class AdaGrad(RuleOptimizer):
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> optimizer = mx.optimizer.AdaGrad(learning_rate=0.1)
     >>> weight, grad = mx.nd.array([1.0]), mx.nd.array([3.0])
     >>> state = optimizer.create_state(0, weight)
@@ -172,7 +170,6 @@ class AdaDelta(RuleOptimizer):
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> optimizer = mx.optimizer.AdaDelta()
     >>> weight, grad = mx.nd.array([1.0]), mx.nd.array([1.0])
     >>> optimizer.update(0, weight, grad, optimizer.create_state(0, weight))
@@ -238,7 +235,6 @@ class RMSProp(RuleOptimizer):
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> optimizer = mx.optimizer.RMSProp(learning_rate=0.1, gamma1=0.75)
     >>> weight, grad = mx.nd.array([1.0]), mx.nd.array([4.0])
     >>> optimizer.update(0, weight, grad, optimizer.create_state(0, weight))
@@ -297,7 +293,6 @@ class Ftrl(RuleOptimizer):
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> optimizer = mx.optimizer.Ftrl(learning_rate=1.0)
     >>> weight, grad = mx.nd.zeros(2), mx.nd.array([1.0, 0.005])
     >>> optimizer.update(0, weight, grad, optimizer.create_state(0, weight))
@@ -355,7 +350,6 @@ class FTML(RuleOptimizer):
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> optimizer = mx.optimizer.FTML(learning_rate=0.1)
     >>> weight, grad = mx.nd.array([1.0]), mx.nd.array([2.0])
     >>> optimizer.update(0, weight, grad, optimizer.create_state(0, weight))
@@ -409,7 +403,6 @@ class Adamax(RuleOptimizer):
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> optimizer = mx.optimizer.Adamax(learning_rate=0.1)
     >>> weight, grad = mx.nd.array([1.0]), mx.nd.array([2.0])
     >>> optimizer.update(0, weight, grad, optimizer.create_state(0, weight))
@@ -465,7 +458,6 @@ class Nadam(RuleOptimizer):
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> optimizer = mx.optimizer.Nadam(learning_rate=0.1)
     >>> weight, grad = mx.nd.array([1.0]), mx.nd.array([2.0])
     >>> optimizer.update(0, weight, grad, optimizer.create_state(0, weight))

@@ -87,7 +87,6 @@ class Optimizer:
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> @mx.optimizer.register
     ... class Halving(mx.optimizer.Optimizer):
     ...     def update(self, index, weight, grad, state):
@@ -180,7 +179,6 @@ class Optimizer:
 
         Examples
         --------
-        >>> import nbmod as mx
         >>> optimizer = mx.optimizer.create("sgd", learning_rate=0.2, momentum=0.9)
         >>> type(optimizer).__name__, optimizer.learning_rate
         ('SGD', 0.2)
@@ -328,7 +326,6 @@ class Optimizer:
 
         Examples
         --------
-        >>> import nbmod as mx
         >>> optimizer = mx.optimizer.SGD(learning_rate=1.0, param_idx2name={0: "a_weight"})
         >>> optimizer.set_lr_mult({"a_weight": 0.5})
         >>> weight = mx.nd.zeros(1)

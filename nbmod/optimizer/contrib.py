@@ -41,7 +41,6 @@ class GroupAdaGrad(RuleOptimizer):
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> optimizer = mx.optimizer.contrib.GroupAdaGrad(learning_rate=1.0)
     >>> weight, grad = mx.nd.zeros((2, 2)), mx.nd.array([[1.0, 7.0], [3.0, 3.0]])
     >>> optimizer.update(0, weight, grad, optimizer.create_state(0, weight))

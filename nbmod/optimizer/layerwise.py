@@ -57,7 +57,6 @@ class LARS(Momentum):
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> optimizer = mx.optimizer.LARS(learning_rate=1.0, eta=0.5, param_idx2name={0: "fc_weight"})
     >>> weight, grad = mx.nd.array([3.0, 4.0]), mx.nd.array([0.0, 10.0])
     >>> optimizer.update(0, weight, grad, None)
@@ -166,7 +165,6 @@ class LBSGD(RuleOptimizer):
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> optimizer = mx.optimizer.LBSGD(learning_rate=1.0, batch_scale=2, warmup_epochs=0)
     >>> weight = mx.nd.zeros(1)
     >>> for grad in (1.0, 3.0):
@@ -272,7 +270,6 @@ class LAMB(RuleOptimizer):
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> optimizer = mx.optimizer.LAMB(learning_rate=0.1)
     >>> weight, grad = mx.nd.array([10.0]), mx.nd.array([2.0])
     >>> optimizer.update(0, weight, grad, optimizer.create_state(0, weight))

@@ -131,7 +131,6 @@ class SGD(Momentum):
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> optimizer = mx.optimizer.SGD(momentum=0.5, learning_rate=0.1)
     >>> weight, grad = mx.nd.array([1.0, 2.0]), mx.nd.array([1.0, -1.0])
     >>> state = optimizer.create_state(0, weight)
@@ -203,7 +202,6 @@ class NAG(Momentum):
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> optimizer = mx.optimizer.NAG(momentum=0.5, learning_rate=0.1)
     >>> weight, grad = mx.nd.array([1.0]), mx.nd.array([1.0])
     >>> optimizer.update(0, weight, grad, optimizer.create_state(0, weight))
@@ -250,7 +248,6 @@ class Signum(RuleOptimizer):
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> optimizer = mx.optimizer.Signum(learning_rate=0.25)
     >>> weight, grad = mx.nd.array([1.0, 1.0, 1.0]), mx.nd.array([30.0, -0.1, 0.0])
     >>> optimizer.update(0, weight, grad, optimizer.create_state(0, weight))
@@ -300,7 +297,6 @@ class SGLD(RuleOptimizer):
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> mx.random.seed(1)
     >>> optimizer = mx.optimizer.SGLD(learning_rate=0.01)
     >>> weight = mx.nd.zeros(1000)
@@ -354,7 +350,6 @@ class DCASGD(RuleOptimizer):
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> optimizer = mx.optimizer.DCASGD(learning_rate=0.5, lamda=1.0)
     >>> weight, grad = mx.nd.array([2.0]), mx.nd.array([1.0])
     >>> state = optimizer.create_state(0, weight)

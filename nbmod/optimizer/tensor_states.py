@@ -67,7 +67,6 @@ def save_states(path: Path, states: Mapping[Index, State], optimizer: Optimizer 
     Examples
     --------
     >>> import os, tempfile
-    >>> import nbmod as mx
     >>> updater = mx.optimizer.get_updater(mx.optimizer.Adam())
     >>> updater(0, mx.nd.ones(3), mx.nd.zeros(3))
     >>> with tempfile.TemporaryDirectory() as folder:

@@ -51,7 +51,6 @@ class Test(Optimizer):
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> optimizer = mx.optimizer.Test(rescale_grad=2.0)
     >>> weight = mx.nd.array([1.0])
     >>> optimizer.update(0, weight, mx.nd.array([3.0]), optimizer.create_state(0, weight))
@@ -96,7 +95,6 @@ class Updater:
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> updater = mx.optimizer.get_updater(mx.optimizer.create("sgd", learning_rate=0.5))
     >>> weight = mx.nd.array([1.0, 2.0])
     >>> updater(0, mx.nd.array([1.0, 1.0]), weight)
@@ -240,7 +238,6 @@ class Updater:
 
         Examples
         --------
-        >>> import nbmod as mx
         >>> first = mx.optimizer.get_updater(mx.optimizer.Adam())
         >>> first(0, mx.nd.ones(3), mx.nd.zeros(3))
         >>> second = mx.optimizer.get_updater(mx.optimizer.Adam())

@@ -16,8 +16,7 @@ from ..context import Context
 from ..execution.cost_model import StepCost, cost_of, costs_of
 from ..execution.steps import BoundGraph
 from ..executor import Executor
-from ..ndarray import array_creation
-from ..ndarray import ndarray as arrays
+from ..ndarray import array_creation, invocation
 from ..ops import OPS
 from ..ops.device import device_of
 from ..ops.op import Spec
@@ -55,7 +54,7 @@ def install(config: dict[str, Any]) -> None:
         custom = import_module("nbmod.operator.definition").PropDefinition
         _replace(custom, "_guarded", _measured_custom)
     if everything or config["profile_imperative"]:
-        _replace(arrays, "execute", _measured_op)
+        _replace(invocation, "execute", _measured_op)
         _replace(array_creation, "_filled", _measured_filling)
     if everything or config["profile_symbolic"] or config["profile_memory"]:
         memory = everything or config["profile_memory"]

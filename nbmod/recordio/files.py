@@ -74,7 +74,6 @@ class MXRecordIO:
     Examples
     --------
     >>> import os, tempfile
-    >>> import nbmod as mx
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = os.path.join(folder, "a.rec")
     ...     with mx.recordio.MXRecordIO(path, "w") as writer:
@@ -297,7 +296,6 @@ class MXIndexedRecordIO(MXRecordIO):
     Examples
     --------
     >>> import os, tempfile
-    >>> import nbmod as mx
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     paths = os.path.join(folder, "a.idx"), os.path.join(folder, "a.rec")
     ...     with mx.recordio.MXIndexedRecordIO(*paths, "w") as writer:

@@ -60,7 +60,6 @@ def pack(header: IRHeader | tuple[Any, ...], s: bytes) -> bytes:
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> record = mx.recordio.pack(mx.recordio.IRHeader(0, [1, 2], 5, 0), b"data")
     >>> header, data = mx.recordio.unpack(record)
     >>> header.flag, header.label.tolist(), header.id, data

@@ -51,7 +51,6 @@ class Symbol(Operators, Fluent, Inference):
 
     Examples
     --------
-    >>> import nbmod as mx
     >>> data = mx.sym.Variable("data")
     >>> net = mx.sym.FullyConnected(data, num_hidden=2, name="fc")
     >>> net.list_arguments()
@@ -191,7 +190,6 @@ class Symbol(Operators, Fluent, Inference):
 
         Examples
         --------
-        >>> import nbmod as mx
         >>> net = mx.sym.Activation(mx.sym.Variable("x", wd_mult=0), act_type="relu", name="relu")
         >>> net.attr_dict()["relu"]
         {'act_type': 'relu'}
@@ -223,7 +221,6 @@ class Symbol(Operators, Fluent, Inference):
 
         Examples
         --------
-        >>> import nbmod as mx
         >>> net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=2, name="fc1")
         >>> net = mx.sym.Activation(net, act_type="relu", name="relu1")
         >>> net.get_internals().list_outputs()
@@ -256,7 +253,6 @@ class Symbol(Operators, Fluent, Inference):
 
         Examples
         --------
-        >>> import nbmod as mx
         >>> x = mx.sym.Variable("x")
         >>> square = x * x
         >>> square(x=mx.sym.Variable("y")).list_arguments()
@@ -325,7 +321,6 @@ class Symbol(Operators, Fluent, Inference):
 
         Examples
         --------
-        >>> import nbmod as mx
         >>> net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=2, name="fc")
         >>> executor = net.simple_bind(mx.cpu(), data=(1, 3))
         >>> executor.arg_dict["fc_weight"][:] = 2
@@ -401,7 +396,6 @@ class Symbol(Operators, Fluent, Inference):
 
         Examples
         --------
-        >>> import nbmod as mx
         >>> a, b = mx.sym.Variable("a"), mx.sym.Variable("b")
         >>> (a + b).eval(a=mx.nd.array([1]), b=mx.nd.array([2]))[0].asnumpy().tolist()
         [3.0]
