@@ -16,7 +16,7 @@ from nbmod import profiler
 from nbmod.base import MXNetError
 from nbmod.execution.cost_model import cost_of
 from nbmod.executor import Executor
-from nbmod.ndarray import ndarray as arrays
+from nbmod.ndarray import invocation
 from nbmod.ops import OPS
 from nbmod.ops.op import Backward, Spec, resolve_needs
 from nbmod.profiler import session
@@ -168,7 +168,7 @@ def places_of_hooks():
     import nbmod.io.data_iter
     import nbmod.kvstore.kvstore
 
-    return [Executor.profiler, Executor.forward, arrays.execute, mx.nd.NDArray.asnumpy,
+    return [Executor.profiler, Executor.forward, invocation.execute, mx.nd.NDArray.asnumpy,
             mx.mod.Module.update, nbmod.kvstore.kvstore.KVStore.push,
             nbmod.io.data_iter.DataIter.__next__]
 

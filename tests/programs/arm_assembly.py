@@ -37,7 +37,7 @@ CASES: dict[str, tuple[MicroKernel, list[Any]]] = {
     "transpose": (transpose.transpose, [FLOATS] * 2 + [2, 4]),
     "input_tile": (winograd_transforms.FOUR.input_tile, [FLOATS] * 2 + [2, 5]),
     "product": (gemm_microkernel.tile_of(4), [FLOATS] * 5 + [5, 6]),
-    "denormals": (denormals._switch, [WHOLE, 0, 0]),
+    "denormals": (denormals.switch, [WHOLE, 0, 0]),
 }
 """Kinds of arguments: a pointer, an integer (0), or a tuple of so many."""
 
