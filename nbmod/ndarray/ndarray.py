@@ -416,6 +416,12 @@ class NDArray(Operators, Methods):
             New shape, in which 0 and -1 to -4 mean what they do for `nd.reshape`.
         **kwargs
             `shape`, in place of the positional arguments, and `reverse`, as for `nd.reshape`.
+
+        Examples
+        --------
+        >>> x = mx.nd.zeros((2, 3, 4))
+        >>> x.reshape(0, -1).shape, x.reshape((-3, 0)).shape, x.reshape(-4, 1, 2, -2).shape
+        ((2, 12), (6, 4), (1, 2, 3, 4))
         """
         return self._reshaped(reshape_argument(self.shape, shape, kwargs))
 

@@ -371,6 +371,16 @@ class Symbol(Operators, Fluent, Inference):
             An executor to share memory with.
         tune, numpy_first : bool, optional
             As for `simple_bind`.
+
+        Examples
+        --------
+        >>> x, value, gradient = mx.sym.Variable("x"), mx.nd.array([3.0]), mx.nd.zeros(1)
+        >>> executor = (x * x).bind(mx.cpu(), {"x": value}, args_grad={"x": gradient})
+        >>> executor.forward(is_train=True)[0].asscalar().item()
+        9.0
+        >>> executor.backward(mx.nd.ones(1))
+        >>> gradient.asscalar().item()
+        6.0
         """
         from ..execution.bind import bind
         from ..executor import Executor
