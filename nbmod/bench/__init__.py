@@ -4,14 +4,15 @@
     print(bench.compare(new, old, x, y))
     print(bench.measure(bench.operator("dot", (1024, 1024), (1024, 1024))))
 
-    statistics.py  the interval of a ratio, and the verdict it allows
-    rounds.py      blocks of all arms in random order, until there is an answer
-    conditions.py  load, steal and frequency of the machine
-    subjects.py    functions with sets of inputs, warm and cold
-    roofs.py       peaks of arithmetic and of every level of memory, measured and kept
-    report.py      a table of 80 columns
-    measure.py     `measure` and `compare`
-    networks.py    operators, symbols and modules as subjects that know their costs
+    statistics.py    the interval of a ratio, and the verdict it allows
+    rounds.py        blocks of all arms in random order, until there is an answer
+    conditions.py    load, steal and frequency of the machine
+    subjects.py      functions with sets of inputs, warm and cold
+    roofs.py         peaks of arithmetic and of every level of memory, measured and kept
+    report.py        a table of 80 columns
+    measure.py       `measure` and `compare`
+    machine_code.py  width of vectors, FMAs, spills and calls in the hot loop of a kernel
+    networks.py      operators, symbols and modules as subjects that know their costs
 
 A figure comes with the noise it may have: two arms of equal functions are timed in every round.
 Begin with `rounds.py`.  Imports `base`, `context`, `core`, `execution`, `executor`, `io`, `module`,
@@ -20,10 +21,11 @@ Begin with `rounds.py`.  Imports `base`, `context`, `core`, `execution`, `execut
 
 from __future__ import annotations
 
+from .machine_code import MachineCode, machine_code
 from .measure import Result, compare, measure
 from .networks import Work, module_step, operator, symbol
 from .roofs import Roofs, measured_roofs, share_of_roof
 from .statistics import Verdict
 
-__all__ = ["Result", "Roofs", "Verdict", "Work", "compare", "measure", "measured_roofs",
-           "module_step", "operator", "share_of_roof", "symbol"]
+__all__ = ["MachineCode", "Result", "Roofs", "Verdict", "Work", "compare", "machine_code",
+           "measure", "measured_roofs", "module_step", "operator", "share_of_roof", "symbol"]
