@@ -12,6 +12,7 @@
     report.py        a table of 80 columns
     measure.py       `measure` and `compare`
     machine_code.py  width of vectors, FMAs, spills and calls in the hot loop of a kernel
+    history.py       results over time: change points, and two files compared
     networks.py      operators, symbols and modules as subjects that know their costs
 
 A figure comes with the noise it may have: two arms of equal functions are timed in every round.

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import json
 import statistics
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..base import MXNetError
 from .imports import add_import_option, import_modules
@@ -29,14 +32,17 @@ WARM = 2
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
-    parser.add_argument("symbol", help="the network: a -symbol.json file")
-    add_shape_option(parser, required=True)
+    parser.add_argument("symbol", nargs="?", help="the network: a -symbol.json file")
+    add_shape_option(parser)
     add_import_option(parser)
     parser.add_argument("--train", action="store_true",
                         help="forward and backward, with gradients of all parameters")
     parser.add_argument("--repeats", type=int, default=10, help="runs; default: %(default)s")
     parser.add_argument("--sort", action="store_true", help="the longest steps first")
     parser.add_argument("--top", type=int, help="number of steps to show; default: all")
+    parser.add_argument("--json", metavar="FILE", help="write the steps to a file, too")
+    parser.add_argument("--compare", nargs=2, metavar=("BEFORE", "AFTER"),
+                        help="compare two such files instead, or those of pytest-benchmark")
 
 
 def add_shape_option(parser: argparse.ArgumentParser, required: bool = False) -> None:
@@ -57,6 +63,14 @@ def _parse_shape(text: str) -> tuple[str, tuple[int, ...]]:
 
 def run(options: argparse.Namespace) -> int:
     """Print the table."""
+    if options.compare:
+        from ..bench import history
+
+        print("\n".join(history.table(history.compare_files(*options.compare))))
+        return 0
+    if options.symbol is None or not options.shape:
+        raise MXNetError("bench: give a network and the shapes of its inputs (--shape "
+                         "data=1,3,224,224), or --compare and two files")
     from ..bench.networks import bound
     from ..bench.roofs import measured_roofs
     from ..ops.jit import num_threads, require_compiler
@@ -74,6 +88,8 @@ def run(options: argparse.Namespace) -> int:
           f"{num_threads()} threads; peak {roofs.operations['float32'] / 1e9:.0f} GFLOP/s in "
           f"registers, {roofs.nbytes['memory'] / 1e9:.1f} GB/s from memory")
     print("\n".join(table(rows, roofs, options.sort, options.top)))
+    if options.json:
+        Path(options.json).write_text(json.dumps([row.as_json(roofs) for row in rows], indent=1))
     return 0
 
 
@@ -126,6 +142,13 @@ class StepTime(NamedTuple):
         from ..bench.roofs import share_of_roof
 
         return share_of_roof(self.seconds, *self.cost, self.dtype, roofs=roofs)
+
+    def as_json(self, roofs: Roofs) -> dict[str, Any]:
+        """The step, for a file."""
+        share = self.share(roofs)
+        return {"name": self.name, "op": self.op, "seconds": self.seconds,
+                "operations": self.cost.operations, "nbytes": self.cost.nbytes,
+                "share": None if share is None else asdict(share)}
 
 
 def step_times(executor: Executor, times: Sequence[float]) -> list[StepTime]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
@@ -61,6 +63,24 @@ def test_training_has_backward_steps_and_the_longest_may_come_first(lines):
     times = [float(row.split()[2]) for row in rows]
     assert times == sorted(times, reverse=True)
     assert len(lines("--train", "--top", "3")) == 2 + 3 + 1
+
+
+def test_steps_are_written_and_compared(lines, tmp_path, capsys):
+    before, after = tmp_path / "a.json", tmp_path / "b.json"
+    lines("--json", str(before))
+    rows = json.loads(before.read_text())
+    assert {"conv", "tanh", "fc", "softmax"} <= {row["name"] for row in rows}
+    for row in rows:
+        row["seconds"] *= 2
+    after.write_text(json.dumps(rows))
+    assert cli.main(["bench", "--compare", str(before), str(after)]) == 0
+    printed = capsys.readouterr().out.splitlines()
+    assert len(printed) == 1 + len(rows) and all("2.000  SLOWER" in line for line in printed[1:])
+
+
+def test_a_network_without_shapes_is_an_error(capsys):
+    assert cli.main(["bench", "net-symbol.json"]) == 1
+    assert "give a network and the shapes of its inputs" in capsys.readouterr().err
 
 
 def test_parameters_get_gradients_and_inputs_none():
