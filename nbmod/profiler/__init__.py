@@ -17,8 +17,8 @@ GPU a step is measured until the device has finished it, so steps do not overlap
     objects.py   measurements of users: `Domain`, `Task`, `Counter` and others
 
 Begin with `recorder.py`.  Imports `base`, `context`, `core.atomic`, `core.config`,
-`execution.cost_model`, `execution.steps`, `executor`, `ndarray.array_creation`, `ndarray.ndarray`
-and `ops`.
+`execution.cost_model`, `execution.steps`, `executor`, `ndarray.array_creation`,
+`ndarray.invocation` and `ops`.
 """
 
 from __future__ import annotations
