@@ -4,16 +4,16 @@
     print(bench.compare(new, old, x, y))
     print(bench.measure(bench.operator("dot", (1024, 1024), (1024, 1024))))
 
-    statistics.py    the interval of a ratio, and the verdict it allows
-    rounds.py        blocks of all arms in random order, until there is an answer
-    conditions.py    load, steal and frequency of the machine
-    subjects.py      functions with sets of inputs, warm and cold
-    roofs.py         peaks of arithmetic and of every level of memory, measured and kept
-    report.py        a table of 80 columns
-    measure.py       `measure` and `compare`
-    machine_code.py  width of vectors, FMAs, spills and calls in the hot loop of a kernel
-    history.py       results over time: change points, and two files compared
-    networks.py      operators, symbols and modules as subjects that know their costs
+    statistics.py     the interval of a ratio, and the verdict it allows
+    rounds.py         blocks of all arms in random order, until there is an answer
+    conditions.py     load, steal and frequency of the machine
+    subjects.py       functions with sets of inputs, warm and cold
+    roofs.py          peaks of arithmetic and of every level of memory, measured and kept
+    report.py         a table of 80 columns
+    measure.py        `measure` and `compare`
+    machine_code.py   width of vectors, FMAs, spills and calls in the hot loop of a kernel
+    change_points.py  results over time: steps in them, and two files compared
+    networks.py       operators, symbols and modules as subjects that know their costs
 
 A figure comes with the noise it may have: two arms of equal functions are timed in every round.
 Begin with `rounds.py`.  Imports `base`, `context`, `core`, `execution`, `executor`, `io`, `module`,

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..base import ArgumentError
+from ..ops.build.assembly import assemblies
 from ..ops.jit import Kernel, require_compiler
 
 __all__ = ["MachineCode", "facts_of_assembly", "machine_code"]
@@ -77,20 +78,7 @@ def machine_code(function: Any) -> list[MachineCode]:
     if not dispatcher.signatures:
         raise ArgumentError(f"machine_code: {dispatcher.py_func.__name__} has not been called yet, "
                             "so there is no machine code of it")
-    return [facts_of_assembly(text) for text in _assemblies(dispatcher)]
-
-
-def _assemblies(dispatcher: Any) -> Iterator[str]:
-    """The assembly for every signature, compiled without a cache."""
-    from numba.core.caching import NullCache
-
-    for signature in dispatcher.signatures:
-        fresh = type(dispatcher)(dispatcher.py_func, locals=dispatcher.locals,
-                                 targetoptions=dict(dispatcher.targetoptions),
-                                 pipeline_class=dispatcher._compiler.pipeline_class)
-        fresh._cache = NullCache()
-        fresh.compile(signature)
-        yield fresh.inspect_asm(fresh.signatures[0])
+    return [facts_of_assembly(text) for text in assemblies(dispatcher)]
 
 
 def facts_of_assembly(text: str) -> MachineCode:

@@ -64,9 +64,9 @@ def _parse_shape(text: str) -> tuple[str, tuple[int, ...]]:
 def run(options: argparse.Namespace) -> int:
     """Print the table."""
     if options.compare:
-        from ..bench import history
+        from ..bench import change_points
 
-        print("\n".join(history.table(history.compare_files(*options.compare))))
+        print("\n".join(change_points.table(change_points.compare_files(*options.compare))))
         return 0
     if options.symbol is None or not options.shape:
         raise MXNetError("bench: give a network and the shapes of its inputs (--shape "

@@ -15,6 +15,7 @@ is ever out of date; a file is complete, or it is absent.
     linkage.py         how a kernel is linked with its helpers, and optimized once
     forks.py           kernels and the compiler in forked processes
     progress.py        the kernel that is being compiled, and how many are left
+    assembly.py        the assembly of compiled functions
     costs.py           CPU seconds of each compilation by stages, and bytes of machine code
 
 Begin with `store.py`.  Imports `base` and `core`.

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from nbmod.base import MXNetError
-from nbmod.bench import Verdict, history
+from nbmod.bench import Verdict, change_points
 
 
 def series(generator, count=30):
@@ -23,39 +23,39 @@ def test_a_step_of_3_percent_is_noticed_in_30_commits():
         times = series(generator)
         times[15:] *= 1.03
         noticed += any(abs(point.index - 15) <= 2 and point.ratio > 1.02
-                       for point in history.change_points(times))
+                       for point in change_points.change_points(times))
     assert noticed >= 90
 
 
 def test_noise_has_no_steps():
     generator = np.random.default_rng(1)
-    assert sum(bool(history.change_points(series(generator))) for _ in range(100)) <= 8
+    assert sum(bool(change_points.change_points(series(generator))) for _ in range(100)) <= 8
 
 
 def test_two_steps_and_short_series():
     times = np.repeat([1.0, 1.2, 0.9], 8)
-    assert [(point.index, round(point.ratio, 2)) for point in history.change_points(times)] == [
-        (8, 1.2), (16, 0.75)]
-    assert history.change_points([]) == history.change_points([1.0] * 5) == []
+    steps = change_points.change_points(times)
+    assert [(step.index, round(step.ratio, 2)) for step in steps] == [(8, 1.2), (16, 0.75)]
+    assert change_points.change_points([]) == change_points.change_points([1.0] * 5) == []
 
 
 def test_files_are_appended_read_and_compared(tmp_path):
     rows = [{"name": "a", "seconds": 1.0, "noise": 0.01, "rounds": [[1.0]], "order": [[0]]},
             {"name": "b", "seconds": 1.0, "noise": 0.5, "rounds": [], "order": []}]
     before, after = tmp_path / "before.jsonl", tmp_path / "after.json"
-    history.append(before, rows, commit="1a2b")
-    history.append(before, rows[:1], commit="3c4d")
-    assert history.read(before)[0] == {"commit": "1a2b", "name": "a", "seconds": 1.0,
+    change_points.append(before, rows, commit="1a2b")
+    change_points.append(before, rows[:1], commit="3c4d")
+    assert change_points.read(before)[0] == {"commit": "1a2b", "name": "a", "seconds": 1.0,
                                        "noise": 0.01}
     after.write_text(json.dumps({"benchmarks": [
         {"extra_info": {"name": "a", "seconds": 1.2, "noise": 0.01}},
         {"extra_info": {"name": "b", "seconds": 1.2, "noise": 0.01}},
         {"extra_info": {}}]}))
-    compared = history.compare_files(before, after)
+    compared = change_points.compare_files(before, after)
     assert [(row.name, row.verdict) for row in compared] == [
         ("a", Verdict.SLOWER), ("b", Verdict.SAME)]
     assert compared[0].ratio == pytest.approx(1.2)
-    lines = history.table(compared)
+    lines = change_points.table(compared)
     assert lines[1].split() == ["a", "1.200", "SLOWER"]
 
 
@@ -64,4 +64,4 @@ def test_other_files_are_named(text, tmp_path):
     path = tmp_path / "x.json"
     path.write_text(text)
     with pytest.raises(MXNetError, match="x.json: result 1 is .*, expected JSON with name"):
-        history.read(path)
+        change_points.read(path)

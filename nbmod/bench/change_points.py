@@ -125,7 +125,7 @@ def change_points(seconds: ArrayLike, smallest: float = SMALLEST_EFFECT) -> list
 
     Examples
     --------
-    >>> from nbmod.bench.history import change_points
+    >>> from nbmod.bench.change_points import change_points
     >>> [(step.index, round(step.ratio, 2)) for step in change_points([10.0] * 8 + [11.0] * 8)]
     [(8, 1.1)]
     """

@@ -1,0 +1,24 @@
+"""The assembly of compiled functions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+__all__ = ["assemblies"]
+
+
+def assemblies(dispatcher: Any) -> Iterator[str]:
+    """The assembly for every signature of a numba dispatcher.
+
+    It is compiled once more: caches keep machine code only.
+    """
+    from numba.core.caching import NullCache
+
+    for signature in dispatcher.signatures:
+        fresh = type(dispatcher)(dispatcher.py_func, locals=dispatcher.locals,
+                                 targetoptions=dict(dispatcher.targetoptions),
+                                 pipeline_class=dispatcher._compiler.pipeline_class)
+        fresh._cache = NullCache()
+        fresh.compile(signature)
+        yield fresh.inspect_asm(fresh.signatures[0])
