@@ -1,0 +1,160 @@
+"""How often the kernel bench errs: false alarms on equal code, and slowdowns that it notices.
+
+    python -m bench.verdicts [--pairs 200] [--trials 100] [--seconds 30] [--roofs 10] [--out FOLDER]
+
+A neighbour, a process that computes all the time, runs beside everything.  The code is a loop that
+numba compiled, whose time is known: it makes 100, 103 or 105 equal turns.  Results go to the
+terminal and to FOLDER/kernel-bench.md, with date and machine.  All of it takes about an hour and a
+half on two cores.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import datetime
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from nbmod import bench
+from nbmod.bench import roofs
+from nbmod.ops.jit import kernel, num_threads
+from nbmod.ops.simd.host import cpu_name
+
+UNIT = 700
+"""Turns of the innermost loop in one of the hundred parts: some 100 us in all."""
+
+
+@kernel
+def turns(values, count):
+    for _ in range(count):
+        for i in range(values.size):
+            values[i] = values[i] * 0.999 + 1.0
+
+
+class Row(NamedTuple):
+    """A figure: the quantity, the goal, the value and whether it is reached."""
+
+    what: str
+    goal: str
+    value: str
+    is_reached: bool
+
+
+def spun(percent: int) -> bench.Work:
+    """A function of a known time: `percent` parts."""
+    values = np.ones(64)
+
+    def run() -> None:
+        turns(values, UNIT * percent // 100)
+
+    return bench.Work(f"{percent} parts", run)
+
+
+@contextlib.contextmanager
+def neighbour(count: int) -> Iterator[None]:
+    """A block beside processes that compute all the time."""
+    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
+    try:
+        time.sleep(0.2)
+        yield
+    finally:
+        for process in busy:
+            process.kill()
+            process.wait()
+
+
+def false_alarms(pairs: int, seconds: float) -> Iterator[Row]:
+    """Verdicts on equal code."""
+    results = [bench.compare(spun(100), spun(100), seconds=seconds, seed=number)
+               for number in range(pairs)]
+    wrong = sum(each.verdict in ("FASTER", "SLOWER") for each in results)
+    same = sum(each.verdict == "SAME" for each in results)
+    yield Row(f"equal code called FASTER or SLOWER, of {pairs} comparisons", "at most 1%",
+              f"{wrong} ({wrong / pairs:.1%}); SAME {same / pairs:.0%}", wrong <= 0.01 * pairs)
+
+
+def detected(percent: int, least: float, trials: int, seconds: float) -> Iterator[Row]:
+    """Verdicts on a known slowdown, and the estimate of it."""
+    results, spent = [], []
+    for number in range(trials):
+        began = time.perf_counter()
+        results.append(bench.compare(spun(percent), spun(100), seconds=seconds, seed=number))
+        spent.append(time.perf_counter() - began)
+    share = sum(each.verdict == "SLOWER" for each in results) / trials
+    yield Row(f"a slowdown of {percent - 100}% called SLOWER, of {trials} trials within "
+              f"{seconds:.0f} s", f"at least {least:.0%}",
+              f"{share:.0%}, in {statistics.median(spent):.1f} s", share >= least)
+    estimate = statistics.median(each.ratio or 0.0 for each in results)
+    error = abs(estimate / (UNIT * percent // 100 / UNIT) - 1)
+    yield Row(f"median estimate of a ratio of {percent / 100:.2f}", "within 1%",
+              f"{estimate:.4f}", error <= 0.01)
+
+
+def stability(runs: int, most: float, conditions: str) -> Iterator[Row]:
+    """The spread of roofs, each measured anew."""
+    measured = [roofs._measure(num_threads()) for _ in range(runs)]
+    spreads = {}
+    for table in ("operations", "nbytes"):
+        for name in getattr(measured[0], table):
+            values = [getattr(each, table)[name] for each in measured]
+            spreads[name] = max(values) / statistics.median(values) - 1, 1 - min(
+                values) / statistics.median(values)
+    worst = max(spreads, key=lambda name: max(spreads[name]))
+    spread = max(spreads[worst])
+    yield Row(f"roofs of {runs} runs, {conditions}: the largest distance from the median",
+              f"within {most:.0%}", f"{spread:.1%} ({worst})", spread <= most)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.verdicts")
+    parser.add_argument("--pairs", type=int, default=200)
+    parser.add_argument("--trials", type=int, default=100)
+    parser.add_argument("--seconds", type=float, default=30.0)
+    parser.add_argument("--roofs", type=int, default=10)
+    parser.add_argument("--out", type=Path, default=Path("bench-results"))
+    options = parser.parse_args(argv)
+    rows: list[Row] = []
+    for part in _parts(options):
+        for row in part:
+            rows.append(row)
+            print(_line(row), flush=True)
+    options.out.mkdir(parents=True, exist_ok=True)
+    (options.out / "kernel-bench.md").write_text("\n".join(_page(rows)) + "\n")
+
+
+def _parts(options: argparse.Namespace) -> Iterator[Iterator[Row]]:
+    if options.roofs:
+        yield stability(options.roofs, 0.05, "nothing beside them")
+    with neighbour(1):
+        if options.roofs:
+            yield stability(options.roofs, 0.10, "one busy neighbour")
+        if options.pairs:
+            yield false_alarms(options.pairs, options.seconds)
+        if options.trials:
+            yield detected(105, 0.95, options.trials, options.seconds)
+            yield detected(103, 0.80, options.trials, options.seconds)
+
+
+def _page(rows: Sequence[Row]) -> list[str]:
+    return ["# The kernel bench: how often it errs", "",
+            f"{datetime.date.today()}, {num_threads()} threads of the kind LLVM calls "
+            f"{cpu_name()}, Python {platform.python_version()}, one busy neighbour unless said "
+            "otherwise: `python -m bench.verdicts`; what misses its goal is bold.", "",
+            "| figure | goal | measured |", "|---|---|---|", *map(_line, rows)]
+
+
+def _line(row: Row) -> str:
+    return f"| {row.what} | {row.goal} | {row.value if row.is_reached else f'**{row.value}**'} |"
+
+
+if __name__ == "__main__":
+    main()
