@@ -11,6 +11,7 @@
     roofs.py          peaks of arithmetic and of every level of memory, measured and kept
     report.py         a table of 80 columns
     measure.py        `measure` and `compare`
+    remote.py         arms in other processes, such as another commit of a project
     machine_code.py   width of vectors, FMAs, spills and calls in the hot loop of a kernel
     change_points.py  results over time: steps in them, and two files compared
     networks.py       operators, symbols and modules as subjects that know their costs

@@ -116,7 +116,7 @@ def compare(function: Callable[..., object], baseline: Callable[..., object], *a
 
 
 def measure(function: Callable[..., object], *args: Any,
-            baseline: Callable[..., object] | None = None,
+            baseline: Callable[..., object] | Arm | None = None,
             reference: Callable[..., object] | None = None,
             operations: float | None = None, nbytes: float | None = None, seconds: float = 2.0,
             threads: int | None = None, cold: bool = False, vary: bool = True,
@@ -130,8 +130,9 @@ def measure(function: Callable[..., object], *args: Any,
     *args
         Arrays are copied, so that rounds have inputs of their own (see `subjects`).  A function may
         write to them; they have their first values again at the start of each warm block.
-    baseline : callable, optional
-        Called with the same inputs, in blocks that alternate with those of `function`.
+    baseline : callable or Arm, optional
+        Called with the same inputs, in blocks that alternate with those of `function`; an arm has
+        inputs of its own, and may be in another process (`remote`).
     reference : callable, optional
         Computes what `function` must return, or write into `args` where one of the two returns
         None; compared on inputs that `function` was not called with before.
@@ -177,11 +178,11 @@ def measure(function: Callable[..., object], *args: Any,
         first = _first_call(arm)
         if reference is not None:
             check_outputs(arm.name, function, reference, args)
-        base = None if baseline is None else CallableArm(name_of(baseline), baseline, args, cold,
-                                                         vary)
-        if base is not None:
-            _first_call(base)
-        result = measure_arms(arm, base, seconds, smallest, seed, *first)
+        other = baseline
+        if callable(other):
+            other = CallableArm(name_of(other), other, args, cold, vary)
+            _first_call(other)
+        result = measure_arms(arm, other, seconds, smallest, seed, *first)
         return replace(result, share=_share(result, function, args, operations, nbytes, cold))
 
 

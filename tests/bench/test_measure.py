@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import textwrap
 import time
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,7 +18,7 @@ import pytest
 import nbmod as mx
 from nbmod import bench
 from nbmod.base import ArgumentError, MXNetError
-from nbmod.bench import report, roofs, rounds
+from nbmod.bench import remote, report, roofs, rounds
 from nbmod.bench.conditions import Conditions, observed
 from nbmod.bench.measure import ulp_distance
 from nbmod.bench.subjects import CallableArm
@@ -331,6 +333,76 @@ def test_the_plugin_reports_to_pytest_and_to_pytest_benchmark(options, tmp_path)
         assert saved["test_other"]["extra_info"] == {}
         own = [row[0] for row in facts["rounds"]]
         assert saved["test_negative"]["stats"]["median"] == pytest.approx(np.median(own), rel=1e-6)
+
+
+REVISIONS = """
+def turns(count):
+    return sum(range(count * {parts}))
+"""
+COMPARED = """
+from project import turns
+
+def test_turns(kernel_benchmark):
+    result = kernel_benchmark(turns, 3000, seconds=20)
+    assert result.verdict == "SLOWER" and result.baseline == "HEAD~1", str(result)
+    assert 2 < result.ratio < 4.5
+    assert kernel_benchmark(turns, 10, seconds=0.01).verdict is None
+"""
+
+
+@pytest.fixture
+def repository(tmp_path):
+    """A project whose function takes three times as long as one commit before."""
+    def git(*args):
+        subprocess.run(["git", "-c", "user.name=n", "-c", "user.email=e@example.org", *args],
+                       cwd=tmp_path, check=True, capture_output=True)
+
+    git("init", "-q")
+    (tmp_path / "test_project.py").write_text(COMPARED)
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    for parts in (1, 3):
+        (tmp_path / "project.py").write_text(REVISIONS.format(parts=parts))
+        git("add", ".")
+        git("commit", "-q", "-m", f"{parts} parts")
+    return tmp_path
+
+
+def compared(repository, revision):
+    return subprocess.run([sys.executable, "-m", "pytest", "-p", "nbmod_pytest", "-q",
+                           "--kernel-baseline", revision], cwd=repository, capture_output=True,
+                          text=True, timeout=300, check=False)
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is absent")
+def test_another_commit_is_a_baseline(repository):
+    run = compared(repository, "HEAD~1")
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert "SLOWER" in run.stdout.partition("kernel benchmarks")[2]
+    trees = subprocess.run(["git", "worktree", "list"], cwd=repository, capture_output=True,
+                           text=True, check=True).stdout.splitlines()
+    assert len(trees) == 1
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is absent")
+def test_a_baseline_that_does_not_exist_or_fails_is_an_error(repository):
+    assert "bench: git worktree add" in compared(repository, "no-such").stdout
+    (repository / "test_project.py").write_text(COMPARED.replace("test_turns", "test_new"))
+    run = compared(repository, "HEAD")
+    assert run.returncode == 1
+    assert "the process of HEAD does not serve; the end of its output" in run.stdout
+
+
+def test_an_error_of_the_other_process_is_told():
+    command = [sys.executable, "-c", "from nbmod.bench.remote import serve\n"
+               "class Arm:\n    name = 'a'\n    def time(self, calls, turn):\n"
+               "        if turn > 1: raise ValueError('no time')\n        return 1.0\n"
+               "serve(Arm())"]
+    with remote.served_by("it", command, Path.cwd(), os.environ) as arm:
+        assert arm.time(1, 0) == 1.0
+        with pytest.raises(MXNetError, match="bench: it: ValueError: no time"):
+            arm.time(1, 2)
+    with pytest.raises(MXNetError, match="the process of it has ended"):
+        arm.time(1, 0)
 
 
 def test_a_run_without_the_fixture_imports_no_nbmod():
