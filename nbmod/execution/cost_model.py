@@ -42,10 +42,14 @@ class StepCost(NamedTuple):
 def cost_of(op: Op, ins: Sequence[Spec], outs: Sequence[Spec | None]) -> StepCost:
     """The cost of one run of `op`; an output that nothing reads is None.
 
-    The gradient of a product by each of its factors costs as much as the product.
+    The gradient of a product by each of its factors costs as much as the product.  Ops of users are
+    counted as `register_op` was told, their gradients by bytes only.
     """
     nbytes = sum(spec.nbytes for spec in (*ins, *outs) if spec is not None)
     fwd = op.fwd if isinstance(op, Backward) else op
+    if op is fwd and any(op.cost):
+        return StepCost(int(op.cost.operations(op, ins, outs)) if op.cost.operations else 0,
+                        int(op.cost.nbytes(op, ins, outs)) if op.cost.nbytes else nbytes)
     if fwd.name not in _PRODUCTS:
         return StepCost(0, nbytes)
     named = zip((*op.list_inputs(), *op.list_outputs()), (*ins, *outs), strict=True)

@@ -21,7 +21,7 @@ from ..base import MXNetError
 from ..ndarray.eager import clear_caches
 from ..ndarray.functions import forget_function
 from ..ops import OPS
-from ..ops.op import _TABLE, Op
+from ..ops.op import _TABLE, Cost, Count, Op
 from ..symbol.namespace import symbol_function
 from .validate import check
 
@@ -35,13 +35,20 @@ _replaced: dict[str, dict[str, type[Op]]] = {}
 """Name of a registered op -> what its names meant before, where they meant something."""
 
 
-def register_op(name: str, aliases: Sequence[str] = (), replace: bool = False
+def register_op(name: str, aliases: Sequence[str] = (), replace: bool = False,
+                operations: Count | None = None, nbytes: Count | None = None
                 ) -> Callable[[OpClass], OpClass]:
     """The class decorator that enters an op under `name` and `aliases`.
 
     A name that starts with `_contrib_`, `_linalg_`, `_image_` or `_sparse_` puts the function into
     that namespace, with any other underscore it is in `_internal`.  With `replace` the op may take
     the names of others, nbmod's included, until `unregister_op`.
+
+    `operations(op, ins, outs)` counts the multiplications and additions of one run, and `nbytes`
+    the bytes that it reads and writes, from the specs of inputs and outputs (None: nothing reads
+    it): `nbmod bench`, the profiler and `nbmod.bench` tell speeds and shares of the roof by them.
+    Without them an op counts by the bytes of its inputs and outputs.
+
     Raises MXNetError for a name that is taken, and for a class that cannot be an op.
     """
     names = (name, aliases) if isinstance(aliases, str) else (name, *aliases)
@@ -64,6 +71,7 @@ def register_op(name: str, aliases: Sequence[str] = (), replace: bool = False
         except MXNetError as error:
             raise MXNetError(f"{where}: {error}") from error.__cause__
         _replaced[name] = {each: _TABLE.pop(each) for each in names if each in OPS}
+        cls.cost = Cost(operations, nbytes)
         cls.enter(name, names[1:])
         _forget(names)
         return cls

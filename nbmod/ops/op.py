@@ -126,6 +126,17 @@ class Call:
         return self.mode.is_train
 
 
+Count: TypeAlias = Callable[["Op", Sequence["Spec"], Sequence["Spec | None"]], float]
+"""From an op and the specs of its inputs and outputs (None: nothing reads it)."""
+
+
+class Cost(NamedTuple):
+    """How one run of an op's forward is counted; None: as the cost model does."""
+
+    operations: Count | None = None
+    nbytes: Count | None = None
+
+
 class Op(OpTraits):
     """Base class of every op; see the module docstring.  All methods here are the defaults."""
 
@@ -142,6 +153,8 @@ class Op(OpTraits):
     """Whether a `variadic` op may have no inputs at all."""
     init: ClassVar[dict[str, str]] = {}
     """Initializer (JSON text, as in `__init__`) that auto-created inputs carry."""
+    cost: ClassVar[Cost] = Cost()
+    """The counts that `register_op` was given, for the cost model."""
     shapes: ClassVar[str] = ""
     """For documentation: shapes, or an example of them; "" where the docstring has them."""
 

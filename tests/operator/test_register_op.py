@@ -18,11 +18,14 @@ import numpy as np
 import pytest
 
 import nbmod as mx
+from nbmod import bench
 from nbmod.cli import main as cli
+from nbmod.execution.cost_model import cost_of
 from nbmod.ops import OPS, Op
 from nbmod.ops.elementwise.float_op import FloatOp
 from nbmod.ops.elementwise.formula_op import FormulaOp
 from nbmod.ops.jit import kernel
+from nbmod.ops.op import Spec
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "register_op.md"
 X = np.arange(24, dtype=np.float32).reshape(2, 3, 4) / 10
@@ -227,6 +230,7 @@ import nbmod as mx
 from dataclasses import dataclass
 from nbmod.ops import Op
 from nbmod.ops.jit import kernel
+from nbmod.ops.op import Spec
 
 @kernel
 def fill(x, y):
@@ -546,3 +550,27 @@ def test_a_twin_takes_what_ops_give():
     with pytest.raises(mx.MXNetError,
                        match="Good: its implementation 'cuda' is .*expected a function"):
         implements(Good, "cuda", lambda ins, outs: [])
+
+
+def test_the_cost_model_counts_as_it_was_told():
+    @dataclass(frozen=True)
+    class Twice(Op):
+        """2 x."""
+
+        def infer_shape(self, ins, outs):
+            return [ins[0] or outs[0]], [ins[0] or outs[0]]
+
+        def forward(self, ins, outs, call):
+            np.multiply(ins[0], 2, out=outs[0])
+
+    told = mx.register_op("twice_counted", operations=lambda op, ins, outs: 7 * ins[0].size,
+                          nbytes=lambda op, ins, outs: 3 * ins[0].nbytes)
+    told(Twice)
+    try:
+        specs = [Spec((4, 5), np.dtype(np.float32))]
+        assert cost_of(Twice(), specs, specs) == (140, 240)
+        work = bench.operator("twice_counted", (4, 5))
+        assert (work.operations, work.nbytes) == (140, 240)
+    finally:
+        mx.unregister_op("twice_counted")
+    assert cost_of(OPS["negative"](), specs, specs) == (0, 160)
