@@ -282,15 +282,15 @@ def lazy_names() -> str:
 def import_paths() -> Iterator[tuple[str, str]]:
     """Paths and texts of stubs of import paths without a file.
 
-    Stubs of top-level modules are in the package `nbmod-stubs`, which checkers read beside nbmod.
+    Stubs of top-level modules are in `stubs/`; a wheel has them in the package (`setup.py`).
     """
     for name in sorted(name for name in ALIASES if not name.startswith("gluon.")):
         text = f"{HEAD}from nbmod.{real_name(name)} import *\n"
         package, _, last = name.rpartition(".")
         yield (f"nbmod/{package.replace('.', '/')}/{last}.pyi" if package else
-               f"nbmod-stubs/{name}.pyi"), text
+               f"stubs/{name}.pyi"), text
     for name in sorted(name for name in REFUSED if "." not in name):
-        yield f"nbmod-stubs/{name}.pyi", f"{HEAD}def __getattr__(name: str) -> object: ...\n"
+        yield f"stubs/{name}.pyi", f"{HEAD}def __getattr__(name: str) -> object: ...\n"
 
 
 def faces() -> dict[str, types.ModuleType]:
@@ -326,7 +326,7 @@ def stubs() -> dict[str, str]:
 def stale(made: dict[str, str]) -> list[str]:
     """Stubs that lack, differ or should not be there."""
     there = {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8")
-             for folder in ("nbmod", "nbmod-stubs") for path in (ROOT / folder).rglob("*.pyi")}
+             for folder in ("nbmod", "stubs") for path in (ROOT / folder).rglob("*.pyi")}
     return sorted(path for path in {*made, *there} if made.get(path) != there.get(path))
 
 

@@ -56,9 +56,8 @@ def test_no_stub_hides_a_module(stubs):
 def test_stubs_are_part_of_the_package(stubs):
     config = configparser.ConfigParser()
     config.read(ROOT / "setup.cfg")
-    shipped = {path for package in ("nbmod", "nbmod-stubs")
-               for pattern in config["options.package_data"][package].split(", ")
-               for path in (ROOT / package).glob(pattern)}
+    shipped = {path for pattern in config["options.package_data"]["nbmod"].split(", ")
+               for path in (ROOT / "nbmod").glob(pattern)} | {*(ROOT / "stubs").glob("*.pyi")}
     assert {ROOT / path for path in stubs} <= shipped
 
 

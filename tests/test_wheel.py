@@ -55,10 +55,11 @@ class Installed(NamedTuple):
         return done.stdout
 
 
-def tracked(folder: str) -> list[str]:
-    """Files of the repository, not those that lie about in a checkout."""
-    listed = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard",
-                             folder], cwd=ROOT, check=True, capture_output=True, text=True)
+def packaged() -> list[str]:
+    """Files of the repository that a wheel is made of, not those that lie about in a checkout."""
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "nbmod", "stubs",
+         "nbmod_pytest.py"], cwd=ROOT, check=True, capture_output=True, text=True)
     return [name for name in listed.stdout.splitlines() if (ROOT / name).exists()]
 
 
@@ -67,7 +68,7 @@ def installed(tmp_path_factory):
     if not (ROOT / ".git").exists():
         pytest.skip("NOT A CHECKOUT: no wheel is built")
     folder = tmp_path_factory.mktemp("wheel")
-    for name in [*tracked("nbmod"), "setup.cfg", "pyproject.toml", "README.md", "LICENSE"]:
+    for name in [*packaged(), "setup.cfg", "setup.py", "pyproject.toml", "README.md", "LICENSE"]:
         target = folder / "source" / name
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes((ROOT / name).read_bytes())
@@ -99,7 +100,7 @@ def site_of(installed: Installed) -> Path:
 def test_the_wheel_has_every_file_of_the_package_and_no_other(installed):
     with zipfile.ZipFile(installed.wheel) as file:
         names = {name for name in file.namelist() if ".dist-info/" not in name}
-    assert names == set(tracked("nbmod"))
+    assert names == {re.sub("^stubs/", "nbmod/", name) for name in packaged()}
 
 
 def test_it_is_the_wheel_that_is_tested(installed):
@@ -116,6 +117,16 @@ def test_commands(installed):
     assert installed.run(installed.python, "-m", "nbmod", "--help").startswith(
         "usage: python -m nbmod ")
     assert "usage: nbmod inspect" in installed.run(script, "inspect", "--help")
+
+
+def test_the_plugin_of_the_bench_is_there(installed):
+    (installed.folder / "test_bench.py").write_text("""
+def test_sum(kernel_benchmark):
+    assert kernel_benchmark(sum, (1, 2, 3), seconds=0.01).seconds > 0
+""")
+    printed = installed.run(installed.python, "-m", "pytest", "-p", "nbmod_pytest", "-q",
+                            "test_bench.py")
+    assert "1 passed" in printed and "test_sum" in printed.partition("kernel benchmarks")[2]
 
 
 def test_data_files_are_found(installed):
