@@ -11,6 +11,7 @@
     roofs.py          peaks of arithmetic and of every level of memory, measured and kept
     report.py         a table of 80 columns
     measure.py        `measure` and `compare`
+    thread_sweep.py   the time of a function by one thread, two, and so on
     remote.py         arms in other processes, such as another commit of a project
     machine_code.py   width of vectors, FMAs, spills and calls in the hot loop of a kernel
     change_points.py  results over time: steps in them, and two files compared
@@ -28,6 +29,8 @@ from .measure import Result, compare, measure
 from .networks import Work, module_step, operator, symbol
 from .roofs import Roofs, measured_roofs, share_of_roof
 from .statistics import Verdict
+from .thread_sweep import ThreadCount, sweep_threads
 
-__all__ = ["MachineCode", "Result", "Roofs", "Verdict", "Work", "compare", "machine_code",
-           "measure", "measured_roofs", "module_step", "operator", "share_of_roof", "symbol"]
+__all__ = ["MachineCode", "Result", "Roofs", "ThreadCount", "Verdict", "Work", "compare",
+           "machine_code", "measure", "measured_roofs", "module_step", "operator", "share_of_roof",
+           "sweep_threads", "symbol"]

@@ -269,6 +269,20 @@ def test_threads_are_those_asked_for_and_restored():
     assert set(seen) == {1}
 
 
+def test_numbers_of_threads_take_turns():
+    before, seen = mx.get_num_threads(), []
+
+    def note():
+        seen.append(mx.get_num_threads())
+        time.sleep(3e-4 / seen[-1])
+
+    alone, *others = bench.sweep_threads(note, counts=(1, before), seconds=0.2)
+    assert set(seen) == {1, before} and mx.get_num_threads() == before
+    assert alone.threads == 1 and alone.speedup.median == 1 and alone.efficiency == 1
+    assert [each.threads for each in others] == [before]
+    assert others[0].efficiency == pytest.approx(others[0].speedup.median / before)
+
+
 @pytest.mark.skipif(not os.path.exists("/proc/stat"), reason="the system does not tell its load")
 def test_a_busy_neighbour_is_warned_of():
     spinning = subprocess.Popen([sys.executable, "-c", "while True: pass"])
