@@ -108,6 +108,8 @@ def _other_revision(request: pytest.FixtureRequest) -> Iterator[RemoteArm | None
         paths = [str(folder), str(folder / "src"), *filter(None, [os.environ.get("PYTHONPATH")])]
         command = [sys.executable, "-m", "pytest", "-p", "nbmod_pytest", "-p", "no:cacheprovider",
                    "-x", request.node.nodeid]
+        if request.config.pluginmanager.hasplugin("xdist"):
+            command += ["-n", "0"]
         with served_by(revision, command, folder,
                        {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}) as arm:
             yield arm

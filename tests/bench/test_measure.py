@@ -330,12 +330,18 @@ def test_other(benchmark):
 """
 
 
+def alone():
+    """The environment without the options and the worker of the run that this is part of."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+
+
 @pytest.mark.parametrize("options", [[], ["-n", "2"]], ids=["one process", "xdist"])
 def test_the_plugin_reports_to_pytest_and_to_pytest_benchmark(options, tmp_path):
     (tmp_path / "test_kernels.py").write_text(textwrap.dedent(TESTS))
     run = subprocess.run([sys.executable, "-m", "pytest", "-p", "nbmod_pytest", "-q", *options,
                           *(["--benchmark-json=all.json"] if not options else [])],
-                         cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
+                         cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False,
+                         env=alone())
     assert run.returncode == 0, run.stdout + run.stderr
     table = run.stdout.partition("kernel benchmarks")[2].splitlines()
     assert table[1].startswith("kernel ") and table[2].startswith("test_negative ")
@@ -384,7 +390,7 @@ def repository(tmp_path):
 def compared(repository, revision):
     return subprocess.run([sys.executable, "-m", "pytest", "-p", "nbmod_pytest", "-q",
                            "--kernel-baseline", revision], cwd=repository, capture_output=True,
-                          text=True, timeout=300, check=False)
+                          text=True, timeout=300, check=False, env=alone())
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="git is absent")

@@ -198,7 +198,8 @@ DIGESTS = """
 import importlib, json, pkgutil, sys
 import nbmod.ops
 from nbmod.ops.build.fingerprint import fingerprint
-from nbmod.ops.jit import Kernel, _link
+from nbmod.ops.build.inlining import link
+from nbmod.ops.jit import Kernel
 found = {}
 names = [each.name for each in pkgutil.walk_packages(nbmod.ops.__path__, "nbmod.ops.")
          if ".cuda" not in each.name]
@@ -208,7 +209,7 @@ for name in names[::-1] if backwards else names:
     for key, value in list(members.items()):
         if isinstance(value, Kernel):
             if backwards:
-                _link(members)
+                link(members)
             found[f"{value.function.__module__} {key}"] = fingerprint(value.function)
 print(json.dumps(found))
 """

@@ -256,7 +256,7 @@ def test_overlap(sets, expected):
     memory = np.zeros((4, 8), np.float32)
     rows = [([memory[i] for i in read], [memory[i] for i in written]) for read, written in sets]
     assert multi_tensor_apply.overlap(rows, CPU.span) == expected
-    assert multi_tensor_apply.overlap([*rows, ([], [memory])], CPU)
+    assert multi_tensor_apply.overlap([*rows, ([], [memory])], CPU.span)
 
 
 @pytest.mark.parametrize("sizes", [[1], [64] * 5, [100_000, 10, 1, 7, 64], [3] * 1000, [16384] * 3])
