@@ -196,7 +196,7 @@ def _bandwidths(threads: int, capacity: Mapping[str, int]) -> Iterator[tuple[str
     sizes = {"L1": capacity["L1"] // 2, "L2": capacity["L2"] // 2,
              "L3": min(capacity["L3"] // 2, 4 * capacity["L2"]),
              "memory": min(2 * capacity["L3"], _physical_memory() // 8)}
-    yield "copy", _rate(2, roofline.copy, COPIED // threads, threads)
+    yield "copy", _rate(2, roofline.copy_memory, COPIED // threads, threads)
     highest = 0.0
     for level, size in reversed(sizes.items()):
         highest = max(highest, *_rates(size // threads, threads))
@@ -205,7 +205,8 @@ def _bandwidths(threads: int, capacity: Mapping[str, int]) -> Iterator[tuple[str
 
 def _rates(size: int, threads: int) -> Iterator[float]:
     """Bytes a second of one load; of two loads and a store; of a copy past the caches."""
-    for count, run in ((1, roofline.read), (3, roofline.add), (2, roofline.copy_past_caches)):
+    for count, run in ((1, roofline.load_memory), (3, roofline.sum_memory),
+                       (2, roofline.copy_past_caches)):
         yield _rate(count, run, size, threads)
 
 

@@ -14,8 +14,8 @@ from .host import has_features, registers
 from .int8_dot import add_products, multiply_words
 from .ir import IRValue, MicroKernel, Vectors
 
-__all__ = ["CHAINS", "STRIDE", "UNROLLED", "add", "copy", "copy_past_caches", "dot_bytes",
-           "has_bfloat16", "multiply_add", "multiply_bfloat16", "read"]
+__all__ = ["CHAINS", "STRIDE", "UNROLLED", "copy_memory", "copy_past_caches", "dot_bytes",
+           "has_bfloat16", "load_memory", "multiply_add", "multiply_bfloat16", "sum_memory"]
 
 CHAINS = 3 * registers().number // 4
 """Independent accumulators: an FMA has a latency of about four cycles, and two issue in each."""
@@ -199,19 +199,19 @@ def multiply_bfloat16(values, turns):
 
 
 @kernel
-def read(x, out, turns):
+def load_memory(x, out, turns):
     """Read an array."""
     read_part(x, out, 0, x.size, turns)
 
 
 @kernel
-def add(x, y, out, turns):
+def sum_memory(x, y, out, turns):
     """Read two arrays and write their sum."""
     add_part(x, y, out, 0, x.size, turns)
 
 
 @kernel
-def copy(x, out, turns):
+def copy_memory(x, out, turns):
     """Copy an array."""
     plain_copy_part(x, out, 0, x.size, turns)
 
