@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 import nbmod as mx
+from tests.oracle.client import OracleCrash
 
 
 def assert_same(got: np.ndarray, want: np.ndarray, tolerance: float, what: str) -> None:
@@ -50,11 +51,20 @@ def assert_like(ours: Any, theirs: Any, tolerance: float = 1e-4, what: str = "an
 
 def assert_sequences_agree(oracle: Any, programs: ModuleType, seeds: Iterable[int],
                            tolerance: float) -> None:
-    """`assert_like` for each call of drawn sequences: `programs.run` here and in MXNet."""
-    name = programs.__name__.rpartition(".")[2]
+    """`assert_like` for each call of drawn sequences: `programs.run` here and in MXNet.
+
+    Some sequences kill MXNet (of its iterators, about every second time): there is nothing to
+    compare with then, which may happen to one in ten.
+    """
+    name, killed, seeds = programs.__name__.rpartition(".")[2], 0, [*seeds]
     for seed in seeds:
-        theirs = oracle.call("mx_scripts.run", name, "run", seed)
+        try:
+            theirs = oracle.call("mx_scripts.run", name, "run", seed)
+        except OracleCrash:
+            killed += 1
+            continue
         ours = programs.run(mx, seed)
         for number, answers in enumerate(zip(ours, theirs, strict=False)):
             assert_like(*answers, tolerance, f"{name} {seed}, call {number}, {programs.draw(seed)}")
         assert len(ours) == len(theirs), f"{name} {seed} ends after another call"
+    assert killed <= len(seeds) // 10, f"{name}: {killed} of {len(seeds)} sequences kill MXNet"
