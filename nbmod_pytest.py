@@ -87,9 +87,9 @@ def _serve(function: Callable[..., object], args: tuple[Any, ...], name: str, co
            vary: bool = True, **_: object) -> None:
     """Run the function for the process that compares with this revision, and end."""
     from nbmod.bench.remote import serve
-    from nbmod.bench.subjects import CallableArm
+    from nbmod.bench.subjects import CallableArm, InputSets
 
-    arm = CallableArm(name, function, args, cold, vary)
+    arm = CallableArm(name, function, InputSets(args, cold, vary))
     arm.first_call()
     serve(arm)
     pytest.exit("the comparison is over", returncode=0)

@@ -18,7 +18,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -49,14 +49,12 @@ class Row(NamedTuple):
     is_reached: bool
 
 
-def spun(percent: int) -> bench.Work:
+def spun(percent: int) -> Callable[[np.ndarray], None]:
     """A function of a known time: `percent` parts."""
-    values = np.ones(64)
-
-    def run() -> None:
+    def run(values: np.ndarray) -> None:
         turns(values, UNIT * percent // 100)
 
-    return bench.Work(f"{percent} parts", run)
+    return run
 
 
 @contextlib.contextmanager
@@ -74,7 +72,7 @@ def neighbour(count: int) -> Iterator[None]:
 
 def false_alarms(pairs: int, seconds: float) -> Iterator[Row]:
     """Verdicts on equal code."""
-    results = [bench.compare(spun(100), spun(100), seconds=seconds, seed=number)
+    results = [bench.compare(spun(100), spun(100), np.ones(64), seconds=seconds, seed=number)
                for number in range(pairs)]
     wrong = sum(each.verdict in ("FASTER", "SLOWER") for each in results)
     same = sum(each.verdict == "SAME" for each in results)
@@ -87,7 +85,8 @@ def detected(percent: int, least: float, trials: int, seconds: float) -> Iterato
     results, spent = [], []
     for number in range(trials):
         began = time.perf_counter()
-        results.append(bench.compare(spun(percent), spun(100), seconds=seconds, seed=number))
+        results.append(bench.compare(spun(percent), spun(100), np.ones(64),
+                                     seconds=seconds, seed=number))
         spent.append(time.perf_counter() - began)
     share = sum(each.verdict == "SLOWER" for each in results) / trials
     yield Row(f"a slowdown of {percent - 100}% called SLOWER, of {trials} trials within "

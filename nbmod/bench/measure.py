@@ -24,7 +24,7 @@ from .report import duration, percent
 from .roofs import Share, share_of_roof
 from .rounds import Arm, Rounds, run_rounds
 from .statistics import SMALLEST_EFFECT, Judgement, Verdict, is_look, judge, outlier_share
-from .subjects import CallableArm, arrays_of, copied
+from .subjects import CallableArm, InputSets, arrays_of, copied
 
 __all__ = ["Result", "check_outputs", "compare", "measure", "measure_arms", "name_of",
            "ulp_distance"]
@@ -173,14 +173,15 @@ def measure(function: Callable[..., object], *args: Any,
     >>> result.seconds < 1
     True
     """
-    arm = CallableArm(name or name_of(function), function, args, cold, vary)
+    inputs = InputSets(args, cold, vary)
+    arm = CallableArm(name or name_of(function), function, inputs)
     with _threads(threads):
         first = _first_call(arm)
         if reference is not None:
             check_outputs(arm.name, function, reference, args)
         other = baseline
         if callable(other):
-            other = CallableArm(name_of(other), other, args, cold, vary)
+            other = CallableArm(name_of(other), other, inputs)
             _first_call(other)
         result = measure_arms(arm, other, seconds, smallest, seed, *first)
         return replace(result, share=_share(result, function, args, operations, nbytes, cold))

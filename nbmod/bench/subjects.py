@@ -23,7 +23,7 @@ import numpy as np
 
 from ..base import ArgumentError
 
-__all__ = ["CallableArm", "arrays_of", "copied", "last_level_cache"]
+__all__ = ["CallableArm", "InputSets", "arrays_of", "copied", "last_level_cache"]
 
 SETS = 4
 """Sets of inputs of a warm arm, taken in turn by the rounds."""
@@ -35,6 +35,47 @@ LAST_LEVEL = 32 * 2 ** 20
 Inputs = tuple[Any, ...]
 
 
+class InputSets:
+    """Sets of inputs, which all functions of a comparison share.
+
+    Equal functions on arrays at other addresses take other times: lines of the cache and pages are
+    crossed elsewhere.  Arrays that a function writes to get their values back before each block, or
+    a repeated update would overflow, and the others would read what it wrote.
+
+    Parameters
+    ----------
+    args : tuple
+        Arrays (NumPy's or nbmod's) are copied for every set, everything else is shared.
+    cold : bool
+        Whether there are so many that they fill the last level cache twice.
+    vary : bool
+        Whether values of floating-point arrays differ between sets.
+    """
+
+    def __init__(self, args: Inputs = (), cold: bool = False, vary: bool = True) -> None:
+        self.cold = cold
+        count = _cold_sets(args) if cold else SETS if arrays_of(args) else 1
+        self.sets = [copied(args, number if vary else 0) for number in range(count)]
+        self._values: list[dict[int, Any]] = [{} for _ in self.sets]
+
+    def note_written(self, before: Inputs) -> None:
+        """Find out which arrays of the first set are no longer as `before`, and restore them."""
+        for number, (old, new) in enumerate(zip(
+                arrays_of(before), arrays_of(self.sets[0]), strict=True)):
+            if not _is_equal(old, new):
+                new[...] = old
+                for each, values in zip(self.sets, self._values, strict=True):
+                    array = arrays_of(each)[number]
+                    values.setdefault(number, array.copy())
+
+    def restore(self, number: int) -> None:
+        """Give the arrays of a set that functions write to their first values again."""
+        if self._values[number]:
+            arrays = arrays_of(self.sets[number])
+            for position, values in self._values[number].items():
+                arrays[position][...] = values
+
+
 class CallableArm:
     """A function with sets of inputs.
 
@@ -44,57 +85,33 @@ class CallableArm:
         Shown in tables.
     function : callable
         Called with the inputs of a set; it must have finished its work when it returns.
-    args : tuple
-        Arrays (NumPy's or nbmod's) are copied for every set, everything else is shared.
-    cold : bool
-        Whether to take another set for every call.
-    vary : bool
-        Whether values of floating-point arrays differ between sets.
+    inputs : InputSets
+        Those of all arms that it is compared with.
     """
 
-    def __init__(self, name: str, function: Callable[..., object], args: Inputs = (),
-                 cold: bool = False, vary: bool = True) -> None:
+    def __init__(self, name: str, function: Callable[..., object], inputs: InputSets) -> None:
         self.name = name
         self.function = function
-        self.cold = cold
-        count = _cold_sets(args) if cold else SETS if arrays_of(args) else 1
-        self.sets = [copied(args, number if vary else 0) for number in range(count)]
-        self._written: list[tuple[list[Any], list[Any]]] = []
+        self.inputs = inputs
 
     def first_call(self) -> float:
-        """Seconds of the first call.
-
-        It also tells what the function writes to: those arrays get their values back before each
-        block, or a repeated update would overflow.
-        """
-        before = copied(self.sets[0])
+        """Seconds of the first call, which also tells what the function writes to."""
+        before = copied(self.inputs.sets[0])
         began = time.perf_counter()
-        self.function(*self.sets[0])
+        self.function(*self.inputs.sets[0])
         taken = time.perf_counter() - began
-        changed = [number for number, (old, new) in enumerate(
-            zip(arrays_of(before), arrays_of(self.sets[0]), strict=True))
-            if not _is_equal(old, new)]
-        for old, new in zip(arrays_of(before), arrays_of(self.sets[0]), strict=True):
-            new[...] = old
-        pairs = [(arrays_of(each), arrays_of(copied(each))) for each in self.sets if changed]
-        self._written = [([now[n] for n in changed], [values[n] for n in changed])
-                         for now, values in pairs]
+        self.inputs.note_written(before)
         return taken
-
-    def _restore(self, number: int) -> None:
-        if self._written:
-            for array, values in zip(*self._written[number], strict=True):
-                array[...] = values
 
     def time(self, calls: int, turn: int) -> float:
         """Seconds of one of `calls` calls in a row."""
-        function = self.function
-        if self.cold:
+        function, sets = self.function, self.inputs.sets
+        if self.inputs.cold:
             start = turn * calls
-            inputs = [self.sets[(start + number) % len(self.sets)] for number in range(calls)]
+            inputs = [sets[(start + number) % len(sets)] for number in range(calls)]
         else:
-            inputs = [self.sets[turn % len(self.sets)]] * calls
-            self._restore(turn % len(self.sets))
+            inputs = [sets[turn % len(sets)]] * calls
+            self.inputs.restore(turn % len(sets))
             function(*inputs[0])
         began = time.perf_counter_ns()
         for args in inputs:

@@ -15,7 +15,7 @@ from ..ops.jit import num_threads, set_num_threads
 from .measure import name_of
 from .rounds import run_rounds
 from .statistics import ERROR, Interval, batches, median_interval
-from .subjects import CallableArm
+from .subjects import CallableArm, InputSets
 
 __all__ = ["ThreadCount", "sweep_threads"]
 
@@ -70,7 +70,7 @@ def sweep_threads(function: Callable[..., object], *args: Any, counts: Sequence[
     """
     before = num_threads()
     numbers = list(counts) or sorted({1, before, *(2 ** k for k in range(before.bit_length()))})
-    arm = CallableArm(name_of(function), function, args)
+    arm = CallableArm(name_of(function), function, InputSets(args))
     arm.first_call()
     try:
         rounds = run_rounds([_ThreadArm(arm, number) for number in numbers], seconds,

@@ -21,7 +21,7 @@ from nbmod.base import ArgumentError, MXNetError
 from nbmod.bench import remote, report, roofs, rounds
 from nbmod.bench.conditions import Conditions, observed
 from nbmod.bench.measure import ulp_distance
-from nbmod.bench.subjects import CallableArm
+from nbmod.bench.subjects import CallableArm, InputSets
 from nbmod.ops.simd import roofline
 from nbmod.ops.simd.roofline import (
     add_part,
@@ -93,17 +93,18 @@ def test_inputs_differ_between_rounds_and_are_not_the_callers():
     bench.measure(take, mine, seconds=0.01)
     assert mine.ctypes.data not in {address for address, _ in seen}
     np.testing.assert_array_equal(mine, X)
-    arm = CallableArm("f", take, (X, 3, [mx.nd.array(X)]))
-    assert len({inputs[0].tobytes() for inputs in arm.sets}) == len(arm.sets)
-    assert all(np.array_equal(np.sort(inputs[2][0].asnumpy()), np.sort(X)) for inputs in arm.sets)
-    still = CallableArm("f", take, (X, np.arange(5)), vary=False)
-    assert all(np.array_equal(inputs[0], X) for inputs in still.sets)
+    arm = CallableArm("f", take, InputSets((X, 3, [mx.nd.array(X)])))
+    assert len({inputs[0].tobytes() for inputs in arm.inputs.sets}) == len(arm.inputs.sets)
+    assert all(np.array_equal(np.sort(inputs[2][0].asnumpy()), np.sort(X))
+               for inputs in arm.inputs.sets)
+    still = CallableArm("f", take, InputSets((X, np.arange(5)), vary=False))
+    assert all(np.array_equal(inputs[0], X) for inputs in still.inputs.sets)
 
 
 def test_cold_inputs_exceed_the_caches(monkeypatch):
     monkeypatch.setattr("nbmod.bench.subjects.last_level_cache", lambda: 10 * X.nbytes)
-    arm = CallableArm("f", np.negative, (X,), cold=True)
-    assert len(arm.sets) == 20
+    arm = CallableArm("f", np.negative, InputSets((X,), cold=True))
+    assert len(arm.inputs.sets) == 20
     with pytest.raises(ArgumentError, match="needs arrays"):
         bench.measure(lambda: None, cold=True)
 
@@ -135,12 +136,25 @@ def test_arrays_that_are_written_start_again_with_their_values():
         starts.append(x[0] == y[0])
         x *= 2
 
-    arm = CallableArm("f", grow, (X, X))
+    arm = CallableArm("f", grow, InputSets((X, X)))
     arm.first_call()
     arm.time(3, 0)
     arm.time(2, 0)
     # An untimed call begins a warm block.
     assert starts == [True, True, False, False, False, True, False, False]
+
+
+def test_arms_share_inputs_and_what_one_writes_no_other_reads():
+    inputs, seen = InputSets((X,)), []
+    writes = CallableArm("writes", lambda x: x.fill(7), inputs)
+    reads = CallableArm("reads", lambda x: seen.append((x.ctypes.data, x[0])), inputs)
+    for arm in (writes, reads):
+        arm.first_call()
+    for turn in range(4):
+        writes.time(2, turn)
+        reads.time(2, turn)
+    assert 7 not in {value for _, value in seen}
+    assert {address for address, _ in seen} == {each[0].ctypes.data for each in inputs.sets}
 
 
 def test_distances_in_ulp():
