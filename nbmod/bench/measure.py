@@ -192,19 +192,17 @@ def measure_arms(arm: Arm, baseline: Arm | None, seconds: float,
                  first_seconds: float = 0.0) -> Result:
     """Time an arm beside another, wherever they run; `measure` explains the parameters."""
     arms = [arm] if baseline is None else [arm, baseline]
-    judgement: Judgement | None = None
+
+    def judged(rounds: Rounds) -> Judgement:
+        return judge(rounds.ratios, rounds.null_ratios, smallest)
 
     def is_done(rounds: Rounds) -> bool:
-        nonlocal judgement
-        if baseline is None or not is_look(len(rounds)):
-            return False
-        judgement = judge(rounds.ratios, rounds.null_ratios, smallest)
-        return judgement.verdict is not Verdict.UNDECIDED
+        return (baseline is not None and is_look(len(rounds))
+                and judged(rounds).verdict is not Verdict.UNDECIDED)
 
     with conditions.observed() as observed, none_compiled(arm.name):
         rounds = run_rounds(arms, seconds, is_done, seed)
-    if judgement is None or judgement.verdict is Verdict.UNDECIDED:
-        judgement = judge(rounds.ratios, rounds.null_ratios, smallest)
+    judgement = judged(rounds)
     own = rounds.seconds[:, ::len(arms)].ravel()
     ratio = judgement.ratio
     compared: dict[str, Any] = dict(baseline="", ratio=None, interval=None, verdict=None,

@@ -31,7 +31,7 @@ from ..core.atomic import atomic_write
 from ..core.config import CONFIG
 from ..ops.jit import num_threads
 from ..ops.simd import roofline
-from ..ops.simd.host import cpu_name, registers
+from ..ops.simd.host import cache_bytes, cpu_name, registers
 
 __all__ = ["Roofs", "Share", "measured_roofs", "share_of_roof"]
 
@@ -261,12 +261,7 @@ def _capacities(threads: int) -> tuple[int, int, int]:
 
     Where the system does not tell, they are usual ones.
     """
-    sizes = {1: 32 * 2 ** 10, 2: 2 ** 20, 3: 32 * 2 ** 20}
-    for folder in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*"):
-        kind, level, size = ((folder / name).read_text().strip()
-                             for name in ("type", "level", "size"))
-        if kind != "Instruction" and size.endswith("K"):
-            sizes[int(level)] = int(size[:-1]) * 1024
+    sizes = {1: 32 * 2 ** 10, 2: 2 ** 20, 3: 32 * 2 ** 20} | cache_bytes()
     return sizes[1] * threads, sizes[2] * threads, max(sizes[3], sizes[2] * threads)
 
 

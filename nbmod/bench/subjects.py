@@ -16,12 +16,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..base import ArgumentError
+from ..ops.simd.host import cache_bytes
 
 __all__ = ["CallableArm", "InputSets", "arrays_of", "copied", "last_level_cache"]
 
@@ -167,14 +167,4 @@ def _cold_sets(args: Inputs) -> int:
 
 def last_level_cache() -> int:
     """Bytes of the largest cache, as Linux tells it; elsewhere a usual size."""
-    sizes = [_bytes(path.read_text()) for path
-             in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size")]
-    return max(sizes, default=LAST_LEVEL)
-
-
-def _bytes(text: str) -> int:
-    """32K, 8M or a number."""
-    units: dict[str, int] = {"K": 2 ** 10, "M": 2 ** 20, "G": 2 ** 30}
-    text = text.strip()
-    return int(text[:-1]) * units[text[-1]] if text[-1:] in units else int(text)
-
+    return max(cache_bytes().values(), default=LAST_LEVEL)

@@ -21,7 +21,8 @@ from ...core.interrupts import deferred
 from ..build.compiler import has_compiler
 from ..build.levels import chosen, features_of
 
-__all__ = ["Registers", "cpu_name", "has_features", "l2_cache_bytes", "lanes", "registers"]
+__all__ = ["Registers", "cache_bytes", "cpu_name", "has_features", "l2_cache_bytes", "lanes",
+           "registers"]
 
 
 class Registers(NamedTuple):
@@ -56,14 +57,26 @@ def cpu_name() -> str:
     return str(llvm.get_host_cpu_name())
 
 
-def l2_cache_bytes(folder: str = "/sys/devices/system/cpu/cpu0/cache") -> int:
-    """Bytes of a core's L2 cache from Linux's `folder`; 2 ** 20 where that is unknown."""
+CACHES = "/sys/devices/system/cpu/cpu0/cache"
+"""Linux's folder of the caches of a core."""
+
+
+def cache_bytes(folder: str = CACHES) -> dict[int, int]:
+    """Bytes of the data caches of a core by level, as far as Linux's `folder` tells."""
+    sizes = {}
     for index in pathlib.Path(folder).glob("index*"):
         with suppress(OSError, ValueError):
             level, size = ((index / name).read_text().strip() for name in ("level", "size"))
-            if level == "2" and size.endswith("K"):
-                return int(size[:-1]) * 1024
-    return 2 ** 20
+            kind = index / "type"
+            if size.endswith("K") and not (
+                    kind.exists() and kind.read_text().strip() == "Instruction"):
+                sizes[int(level)] = int(size[:-1]) * 1024
+    return sizes
+
+
+def l2_cache_bytes(folder: str = CACHES) -> int:
+    """Bytes of a core's L2 cache from Linux's `folder`; 2 ** 20 where that is unknown."""
+    return cache_bytes(folder).get(2, 2 ** 20)
 
 
 def lanes(dtype: DTypeLike) -> int:
