@@ -18,8 +18,8 @@
     networks.py       operators, symbols and modules as subjects that know their costs
 
 A figure comes with the noise it may have: two arms of equal functions are timed in every round.
-Begin with `rounds.py`.  Imports `base`, `context`, `core`, `execution`, `executor`, `io`, `module`,
-`ndarray`, `ops` and `symbol`.
+Begin with `rounds.py`.  Imports `base`, `context`, `core`, `execution`, `executor`, `io`,
+`launcher.placement`, `module`, `ndarray`, `ops` and `symbol`.
 """
 
 from __future__ import annotations

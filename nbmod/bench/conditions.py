@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from ..launcher.placement import cores
 from ..ops.jit import num_threads, threading_layer
 
 __all__ = ["Conditions", "observed"]
@@ -98,13 +99,6 @@ def observed() -> Iterator[Conditions]:
     if hasattr(os, "getloadavg"):
         conditions.load = os.getloadavg()[0]
     conditions.layer = threading_layer()
-
-
-def cores() -> int:
-    """Cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _processor_times() -> tuple[float, float] | None:

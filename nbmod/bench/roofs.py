@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import datetime
 import json
-import os
 import sys
 import threading
 import time
@@ -29,6 +28,7 @@ import numpy as np
 
 from ..core.atomic import atomic_write
 from ..core.config import CONFIG
+from ..ops.device import memory_size
 from ..ops.jit import num_threads
 from ..ops.simd import roofline
 from ..ops.simd.host import cache_bytes, cpu_name, registers
@@ -195,7 +195,7 @@ def _bandwidths(threads: int, capacity: Mapping[str, int]) -> Iterator[tuple[str
     """
     sizes = {"L1": capacity["L1"] // 2, "L2": capacity["L2"] // 2,
              "L3": min(capacity["L3"] // 2, 4 * capacity["L2"]),
-             "memory": min(2 * capacity["L3"], _physical_memory() // 8)}
+             "memory": min(2 * capacity["L3"], memory_size() // 8)}
     yield "copy", _rate(2, roofline.copy_memory, COPIED // threads, threads)
     highest = 0.0
     for level, size in reversed(sizes.items()):
@@ -263,14 +263,6 @@ def _capacities(threads: int) -> tuple[int, int, int]:
     """
     sizes = {1: 32 * 2 ** 10, 2: 2 ** 20, 3: 32 * 2 ** 20} | cache_bytes()
     return sizes[1] * threads, sizes[2] * threads, max(sizes[3], sizes[2] * threads)
-
-
-def _physical_memory() -> int:
-    """Bytes of main memory, or a usual amount where the system does not tell."""
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError):
-        return 2 ** 33
 
 
 def _key(threads: int) -> str:

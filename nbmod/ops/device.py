@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from .dispatch import Choice
     from .op import Call, Op, Spec
 
-__all__ = ["Device", "Cpu", "CPU", "device_of", "synchronize", "describe"]
+__all__ = ["Device", "Cpu", "CPU", "device_of", "memory_size", "synchronize",
+           "describe"]
 
 ALIGNMENT = 64
 """Arenas and large arrays start at a multiple of this many bytes: a cache line, and the widest
@@ -159,9 +160,9 @@ class Cpu(Device):
     @staticmethod
     def require_memory(spec: Spec) -> None:
         """OutOfMemory for an array that the machine has no memory for."""
-        if spec.shape is not None and spec.nbytes > _memory_size():
+        if spec.shape is not None and spec.nbytes > memory_size():
             raise OutOfMemory(f"no memory on the CPU for {describe(*spec)}; the machine has "
-                              f"{_memory_size() >> 20:,} MiB")
+                              f"{memory_size() >> 20:,} MiB")
 
     def choose(self, op: Op, ins: Sequence[Spec], outs: Sequence[Spec]) -> Choice:
         for spec in outs:   # planning takes longer, the larger these are
@@ -252,7 +253,7 @@ class Cpu(Device):
 
 
 @cache
-def _memory_size() -> int:
+def memory_size() -> int:
     """Bytes of memory that the machine has; 2^62 where the system does not say, as on Windows."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -201,7 +201,7 @@ def test_a_neighbour_never_lowers_a_roof_that_was_measured(tmp_path, monkeypatch
 def test_roofs_are_measured(monkeypatch):
     monkeypatch.setattr(roofs, "RUN", 1e-5)
     monkeypatch.setattr(roofs, "TRIES", 2)
-    monkeypatch.setattr(roofs, "_physical_memory", lambda: 2 ** 25)
+    monkeypatch.setattr(roofs, "memory_size", lambda: 2 ** 25)
     monkeypatch.setattr(roofs, "_capacities", lambda threads: (2 ** 14, 2 ** 17, 2 ** 20))
     made = roofs._measure(2)
     assert {"float32", "float64", "int8"} <= made.operations.keys()
