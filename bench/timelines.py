@@ -157,9 +157,9 @@ class Training:
                      module.computed, module.updated, time.perf_counter()]
             rows.append([part - module.began for part in parts])
 
-        executor.watchers.append(clock)
+        executor.planned.watchers.append(clock)
         self.fit(steps + 1, note)
-        executor.watchers.remove(clock)
+        executor.planned.watchers.remove(clock)
         *parts, computed, updated, whole = np.median(rows[1:], axis=0).tolist()
         count = len(names)
         return Timeline({name: tuple(executor.arg_dict[name].shape) for name in names},

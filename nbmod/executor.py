@@ -38,14 +38,15 @@ from .execution.steps import (
 from .ndarray import NDArray
 from .ops.jit import lacks_compiler
 from .passes.infer import lacks_elements
+from .passes.switches import disabled_passes
 
 if TYPE_CHECKING:
     from os import PathLike
 
     from .base import Array
     from .execution.arena import Arena
-    from .execution.derived_constants import DerivedConstants
     from .execution.sparse_program import SparseProgram
+    from .explain.explanation import Explanation
     from .symbol import Symbol
 
 __all__ = ["Executor"]
@@ -120,17 +121,22 @@ class Executor:
 
     def _planned(self, optimize: bool) -> PlannedProgram:
         binding = self._binding
+        self._disabled = disabled_passes()
         with explained(binding.inferred):
-            compiled = compile_graph(binding.inferred, CompileOptions(
-                binding.ctx, binding.requests,
-                {name: array.context for name, array in {**binding.args, **binding.aux}.items()},
-                {name: array.context for name, array in binding.grads.items()}, binding.groups,
-                bool(binding.exact), optimize))
+            compiled = compile_graph(binding.inferred, self._options(optimize))
         if CONFIG.debug:
             print(f"bind {binding.symbol.name}: {len(compiled.nodes)} steps, "
                   f"{sum(compiled.sizes):,} bytes of entries in "
                   f"{compiled.plan.total_bytes:,} bytes")
         return PlannedProgram(binding, compiled, self._shared, self._states)
+
+    def _options(self, optimize: bool = True) -> CompileOptions:
+        binding = self._binding
+        return CompileOptions(
+            binding.ctx, binding.requests,
+            {name: array.context for name, array in {**binding.args, **binding.aux}.items()},
+            {name: array.context for name, array in binding.grads.items()}, binding.groups,
+            bool(binding.exact), optimize)
 
     @safe_repr
     def __repr__(self) -> str:
@@ -164,16 +170,6 @@ class Executor:
     def compiled(self) -> CompiledGraph:
         """The nodes that run, and where their arrays are."""
         return self.planned.compiled
-
-    @property
-    def constants(self) -> list[DerivedConstants]:
-        """Values that are computed only when a parameter has changed."""
-        return self.planned.constants
-
-    @property
-    def watchers(self) -> list[StepWatcher]:
-        """Called before and after every step."""
-        return self.planned.watchers
 
     @property
     def arenas(self) -> dict[Context, Arena]:
@@ -469,6 +465,19 @@ class Executor:
             first = "Runs NumPy forms, node by node: there is no compiler"
         notes = [getattr(watcher, "notes", {}) for watcher in program.watchers]
         return debug_str(program.compiled, self._binding.symbol.list_outputs(), first, notes)
+
+    def explain(self) -> Explanation:
+        """Explain the plan: passes and what they refused, memory, steps and their alternatives.
+
+        The network is compiled once more, without arrays, to record why it is as it is.
+        """
+        from .explain.explanation import Explanation
+        from .explain.facts import facts_of
+
+        binding, symbol = self._binding, self._binding.symbol
+        return Explanation(facts_of(
+            binding.inferred, self._options(), symbol.name or "group", symbol.list_outputs(),
+            sorted(self._disabled), self.compiled))
 
     def plan_chart(self, path: str | PathLike[str] | None = None) -> PlanChart:
         """Draw the memory plan as an SVG image: steps on the x-axis, addresses on the y-axis.

@@ -12,6 +12,7 @@ from ..core.atomic import atomic_write
 from ..core.config import is_exact
 from ..graph import Entry, Graph, Node
 from ..ops.elementwise.fused_elements import FusedElements
+from ..passes.infer import Inferred
 from ..passes.memory.plan_step import NONE
 from ..passes.pass_diffs import PassDiff, PassDiffs
 from ..passes.switches import observed
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     from ..symbol import Symbol
 
-__all__ = ["PlanChart", "debug_str", "pass_diffs", "plan_chart"]
+__all__ = ["PlanChart", "compile_inputs", "debug_str", "entry_names", "pass_diffs", "plan_chart"]
 
 
 def debug_str(compiled: CompiledGraph, outputs: Sequence[str], first: str | None = None,
@@ -45,7 +46,7 @@ def debug_str(compiled: CompiledGraph, outputs: Sequence[str], first: str | None
     The last two lines are MXNet's, which scripts parse: whole megabytes of arena and outputs, and
     the number of steps with a workspace.
     """
-    names = _entry_names(compiled)
+    names = entry_names(compiled)
     owners = {eid: f"user: gradient of {name}" for eid, name in compiled.gradients.items()}
     rows: list[tuple[str, ...]] = [
         ("step", "node (op)", "context", "shape", "type", "memory", "reads")]
@@ -105,7 +106,7 @@ def _bodies(compiled: CompiledGraph, indent: str = "  ") -> Iterator[str]:
         for _, body, offsets, nbytes in subgraphs:
             yield (f"{indent}body of {compiled.nodes[index].name}: {len(body.nodes)} steps "
                    f"in {nbytes} bytes")
-            names = _entry_names(body)
+            names = entry_names(body)
             owners = dict.fromkeys(body.external, "node's")
             owners |= {eid: f"{start}+{body.sizes[eid]}" for eid, start in offsets.items()}
             rows = [(*row[:2], *row[3:]) for step, node in enumerate(body.nodes)
@@ -124,7 +125,8 @@ def _chosen(compiled: CompiledGraph) -> Iterator[str]:
                 yield f"{what}: {part.chosen}; rejected: {', '.join(costs)}"
 
 
-def _entry_names(compiled: CompiledGraph) -> list[str]:
+def entry_names(compiled: CompiledGraph) -> list[str]:
+    """Names of all entries, as tables and pictures show them."""
     names = []
     for node in compiled.graph.nodes:
         if node.is_variable:
@@ -197,6 +199,18 @@ def _memory(compiled: CompiledGraph, index: int, eid: int, names: list[str],
     return f"{place} += (added to)" if eid in plan.add else place
 
 
+def compile_inputs(symbol: Symbol, ctx: Context | None = None, grad_req: GradReq | None = "null",
+                   type_dict: Mapping[str, DTypeLike] | None = None, where: str = "compile",
+                   shapes: Mapping[str, Sequence[int]] | None = None
+                   ) -> tuple[Inferred, CompileOptions]:
+    """The arguments of `compile_graph` for a network as `Symbol.simple_bind` would bind it."""
+    graph, here = Graph(symbol.entries), resolve(ctx or current_context())
+    requests = requests_by_name(grad_req, [node.name for node in graph.arguments])
+    devices = dict.fromkeys([node.name for node in graph.variables], here)
+    return (infer_arrays(graph, shapes or {}, type_dict or {}, where),
+            CompileOptions(here, requests, devices, devices, exact=is_exact()))
+
+
 def pass_diffs(symbol: Symbol, ctx: Context | None = None, grad_req: GradReq | None = "null",
                type_dict: Mapping[str, DTypeLike] | None = None, **shapes: Sequence[int]
                ) -> list[PassDiff]:
@@ -245,13 +259,9 @@ def pass_diffs(symbol: Symbol, ctx: Context | None = None, grad_req: GradReq | N
     +exp: (2, 3) float32 = exp of x
      outputs: exp
     """
-    graph, here = Graph(symbol.entries), resolve(ctx or current_context())
-    requests = requests_by_name(grad_req, [node.name for node in graph.arguments])
-    devices = dict.fromkeys([node.name for node in graph.variables], here)
     differences: list[PassDiff] = []
     with observed(PassDiffs(differences.append)):
-        compile_graph(infer_arrays(graph, shapes, type_dict or {}, "pass_diffs"),
-                      CompileOptions(here, requests, devices, devices, exact=is_exact()))
+        compile_graph(*compile_inputs(symbol, ctx, grad_req, type_dict, "pass_diffs", shapes))
     return differences
 
 
@@ -316,7 +326,7 @@ def _boxes(compiled: CompiledGraph) -> Iterator[tuple[int, int, int, int, str, s
 
     The arenas of several contexts are stacked.
     """
-    plan, names = compiled.plan, _entry_names(compiled)
+    plan, names = compiled.plan, entry_names(compiled)
     members: dict[int, list[str]] = {}
     for eid, sid in enumerate(plan.storage):
         if sid != NONE:

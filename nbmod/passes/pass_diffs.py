@@ -27,7 +27,7 @@ from .infer import Inferred, specs_of
 from .rewrite import Rewritten
 from .switches import PASSES
 
-__all__ = ["PassDiff", "PassDiffs", "listing", "print_diff"]
+__all__ = ["PassDiff", "PassDiffs", "listing", "print_diff", "shown_parameters"]
 
 LONGEST = 60
 """Characters of a parameter; the rest of a program or a table is left out."""
@@ -88,9 +88,14 @@ def _shown(value: object) -> str:
     if not isinstance(value, Op):
         text = f"{value:.6g}" if isinstance(value, float) else " ".join(str(value).split())
         return text if len(text) <= LONGEST else f"{text[:LONGEST - 3]}..."
-    changed = [f"{part.name}={_shown(option)}" for part in _fields(value) if part.init and part.repr
-               and (option := getattr(value, part.name)) != part.default]
+    changed = [f"{name}={text}" for name, text in shown_parameters(value).items()]
     return f"{value.name}({', '.join(changed)})" if changed else value.name
+
+
+def shown_parameters(op: Op | None) -> dict[str, str]:
+    """The parameters of an op that are not defaults, as short texts."""
+    return {part.name: _shown(option) for part in _fields(op) if part.init and part.repr
+            and (option := getattr(op, part.name)) != part.default}
 
 
 def _fields(op: object) -> Sequence[Field[object]]:

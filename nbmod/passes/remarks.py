@@ -43,8 +43,8 @@ class Remark(NamedTuple):
     """A node of the graph before the pass; for the memory planner an entry of the final graph."""
     verdict: Literal["done", "refused"]
     rule: str
-    """What was done, or the condition that does not hold, in a few words that do not depend on
-    the network: "one reader"."""
+    """The change, or the condition that does not hold, in a few words that do not depend on the
+    network: "one reader"."""
     evidence: Mapping[str, Evidence]
     """The facts, by name: {"readers": [Node, Node]}."""
     where: str

@@ -24,8 +24,8 @@ from ..ops.op import Spec
 from .infer import Inferred
 from .rewrite import Rewritten
 
-__all__ = ["PASSES", "PassObserver", "is_enabled", "observed", "observers", "run_pass",
-           "without_passes"]
+__all__ = ["PASSES", "PassObserver", "disabled_passes", "is_enabled", "observed", "observers",
+           "run_pass", "without_passes"]
 
 PASSES: dict[str, str] = {
     "skip_identities": "read what a node passes on unchanged instead of its output",
@@ -106,6 +106,11 @@ def is_enabled(name: str) -> bool:
     if name == "fuse_elementwise" and not CONFIG.fusion:
         return False
     return name not in CONFIG.disabled_passes and name not in _disabled.get()
+
+
+def disabled_passes() -> frozenset[str]:
+    """The passes that networks which are bound now do not go through."""
+    return frozenset(name for name in PASSES if not is_enabled(name))
 
 
 def run_pass(function: Callable[Concatenate[Rewritten, P], Rewritten], before: Rewritten,

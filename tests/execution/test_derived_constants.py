@@ -39,7 +39,7 @@ def follows(executor) -> None:
 
 
 def stale(executor) -> bool:
-    return any(values.stale for values in executor.constants)
+    return any(values.stale for values in executor.planned.constants)
 
 
 def by_item(executor):
@@ -213,7 +213,7 @@ WRITERS = [by_item, by_element, by_indices, through_views, in_place, by_copy, fr
 def test_every_writer_is_heard(write):
     executor = bound()
     before = executor.outputs[0].asnumpy()
-    assert executor.constants and not stale(executor)
+    assert executor.planned.constants and not stale(executor)
     write(executor)
     follows(executor)
     assert np.abs(executor.outputs[0].asnumpy() - before).max() > 1e-3
@@ -221,7 +221,8 @@ def test_every_writer_is_heard(write):
 
 def test_nothing_is_computed_again_without_need(monkeypatch):
     executor = bound()
-    monkeypatch.setattr(type(executor.constants[0]), "refresh", lambda values: pytest.fail("again"))
+    monkeypatch.setattr(type(executor.planned.constants[0]), "refresh",
+                        lambda values: pytest.fail("again"))
     for value in range(3):
         executor.forward(data=mx.nd.full(SHAPE, value))
         executor.arg_dict["fc_weight"][:] = value
@@ -235,7 +236,7 @@ def test_only_what_reads_the_parameter_is_computed_again():
     executor = x.simple_bind(mx.cpu(), grad_req="null", data=(2, 4))
     executor.forward()
     executor.arg_dict["fc1_weight"][:] = 1
-    assert [values.stale for values in executor.constants] == [False, True, False]
+    assert [values.stale for values in executor.planned.constants] == [False, True, False]
 
 
 def test_shared_memory_counts_as_changed_always():
@@ -252,7 +253,7 @@ def test_shared_memory_counts_as_changed_always():
 def test_executors_of_one_model_share_what_follows():
     executor = bound()
     other = executor.reshape(data=(1, 3, 6, 6))
-    assert other.constants == executor.constants
+    assert other.planned.constants == executor.planned.constants
     del executor
     gc.collect()
     other.arg_dict["conv_weight"][:] = 1
@@ -288,7 +289,7 @@ def test_a_failure_is_not_taken_for_a_result(monkeypatch):
 def test_an_interrupted_refresh_is_repeated(monkeypatch):
     """By Ctrl-C, for example."""
     executor = bound()
-    constants, = executor.constants
+    constants, = executor.planned.constants
 
     def interrupt(*args):
         raise KeyboardInterrupt
@@ -311,5 +312,5 @@ def test_exact_constants_have_the_bits_of_steps():
         hoisted = net.simple_bind(mx.cpu(), "null", data=(4, 1, 13, 17))
         with mx.without_passes("hoist_constants"):
             plain = net.simple_bind(mx.cpu(), "null", data=(4, 1, 13, 17))
-    assert hoisted.constants and not plain.constants
+    assert hoisted.planned.constants and not plain.planned.constants
     np.testing.assert_array_equal(hoisted.forward()[0].asnumpy(), plain.forward()[0].asnumpy())

@@ -100,7 +100,7 @@ def bound(layer, arrays):
         layer.symbol.list_arguments(), layer.symbol.list_auxiliary_states()))
     grads = {name: mx.nd.zeros_like(args[name]) for name in layer.trained}
     executor = layer.symbol.bind(mx.cpu(), args, grads, "write", aux)
-    assert re.search(layer.op, str([part.node.op for group in executor.constants
+    assert re.search(layer.op, str([part.node.op for group in executor.planned.constants
                                     for part in group.parts]))
     return executor
 
@@ -282,7 +282,7 @@ def network_of(array):
 def test_memory_is_shared_until_others_release_it():
     array = weight()
     executor = network_of(array)
-    group, = executor.constants
+    group, = executor.planned.constants
     for lend in (np.from_dlpack, mx.nd.from_dlpack, type(array).to_dlpack_for_write):
         taken = lend(array)
         part = taken[1:] if isinstance(taken, np.ndarray) else taken
@@ -325,7 +325,7 @@ def test_nothing_is_computed_again_while_shared_values_stay(monkeypatch):
     array = weight()
     executor, taken = network_of(array), mx.nd.from_dlpack(array)
     executor.forward()
-    group, = executor.constants
+    group, = executor.planned.constants
     computed, compute = [], group._compute
     monkeypatch.setattr(group, "_compute", lambda: (computed.append(1), compute()))
     for value in (np.nan, np.nan, 0.0, 0.0, -0.0, -0.0):
@@ -345,7 +345,7 @@ def test_values_whose_computation_failed_are_computed_again(monkeypatch):
         def interrupt(*args):
             raise KeyboardInterrupt
 
-        context.setattr(executor.constants[0], "_run", interrupt)
+        context.setattr(executor.planned.constants[0], "_run", interrupt)
         for _ in range(2):
             with pytest.raises(KeyboardInterrupt):
                 executor.forward()
@@ -377,7 +377,8 @@ def test_copies_are_no_memory_of_the_array(name):
     assert not mutation.is_shared(array._data)
     copy[:] = bytes(len(copy)) if isinstance(copy, bytearray) else 0
     np.testing.assert_array_equal(array.asnumpy(), before)
-    assert not [group for group in executor.constants if group.stale and name != "transposed"]
+    assert not [group for group in executor.planned.constants
+                if group.stale and name != "transposed"]
 
 
 @pytest.mark.parametrize("array", [mx.nd.ones((2, 2)), mx.nd.ones((2, 2)).tostype("csr"),

@@ -382,7 +382,7 @@ def test_constants_are_computed_as_steps_are():
     for exact, value in ((False, 0), (True, 0.01)):
         with mx.exact() if exact else nullcontext():
             executor = (x() + tiny).simple_bind(mx.cpu(), grad_req="null", x=(3,))
-        assert executor.constants
+        assert executor.planned.constants
         for each in (executor, unoptimized(executor)):
             np.testing.assert_allclose(each.forward()[0].asnumpy(), value, rtol=1e-3)
 

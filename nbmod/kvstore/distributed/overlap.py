@@ -146,9 +146,10 @@ class OverlappedExchange:
         for executor in executors:
             if id(executor) not in self._marks:
                 marks = StepMarks(executor.compiled, self._bucket_of, self)
-                executor.watchers.append(marks)
+                executor.planned.watchers.append(marks)
                 self._marks[id(executor)] = executor, marks
-        if any(executor.constants for executor in executors):   # which are read before all steps
+        # Constants are read before all steps.
+        if any(executor.planned.constants for executor in executors):
             self.finish()
         self._gradients, self._parameters = gradients, parameters
         self._unfinished, self._begun = [len(executors)] * len(self.exchanges), 0
@@ -190,7 +191,7 @@ class OverlappedExchange:
         self._jobs.put(None)
         self._thread.join()
         for executor, marks in self._marks.values():
-            executor.watchers.remove(marks)
+            executor.planned.watchers.remove(marks)
         if self._error is None:
             self.finish()
 

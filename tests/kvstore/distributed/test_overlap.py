@@ -140,7 +140,7 @@ def test_it_can_be_seen(monkeypatch):
 
     def look(param):
         executor = param.locals["self"]._exec_group.execs[0]
-        shown.append((executor.debug_str(), len(executor.watchers)))
+        shown.append((executor.debug_str(), len(executor.planned.watchers)))
 
     mx.profiler.set_config(profile_all=True, filename="unused.json")
     mx.profiler.set_state("run")
@@ -158,7 +158,7 @@ def test_it_can_be_seen(monkeypatch):
     assert "completes" not in forward and "completes bucket 0 " in backward
     for bucket in buckets:
         assert {f"reduce-scatter of bucket {bucket}", f"all-gather of bucket {bucket}"} <= events
-    assert second[1]._exec_group.execs[0].watchers == []    # none is left after fit
+    assert second[1]._exec_group.execs[0].planned.watchers == []    # none is left after fit
 
 
 def test_parameters_are_complete_whenever_they_are_read():

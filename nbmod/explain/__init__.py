@@ -1,0 +1,12 @@
+"""Explain: why every step of a plan is as it is.
+
+    facts = executor.explain().facts
+    python -m nbmod explain net-symbol.json --shape data=16,3,224,224
+
+    schema.py       the facts as plain values and as JSON
+    facts.py        facts from a compiled graph, and from what passes told
+    explanation.py  `Explanation`: facts, and answers to questions
+
+Facts are values that are decided at bind; nothing is recorded unless it is asked for.  Begin with
+`schema.py`.  Imports `base`, `execution`, `graph`, `ops` and `passes`.
+"""

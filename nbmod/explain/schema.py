@@ -1,0 +1,339 @@
+"""The facts of a plan as plain values: the classes below, and the same as JSON.
+
+Nodes, entries, storages and steps have the numbers of their places in the lists of a `PlanFacts`
+and of a `BindFacts`, and refer to each other by these numbers.  Equal networks have equal facts:
+there are no times, addresses or names of hosts among them, unless a measurement was asked for.
+
+`SCHEMA` and `VERSION` come first in a file.  A version only adds fields; a field that changes its
+meaning or goes makes a new one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass
+from functools import cache
+from types import UnionType
+from typing import TypeAlias, Union, get_args, get_origin, get_type_hints
+
+from ..base import MXNetError
+
+__all__ = ["SCHEMA", "VERSION", "BindFacts", "CandidateFacts", "EntryFacts", "GraphNodeFacts",
+           "ImplementationFacts", "Json", "Keeper", "MemoryFacts", "NetworkFacts", "PassFacts",
+           "PlanFacts", "RemarkFacts", "Replaced", "StepFacts", "StorageFacts", "TensorFacts",
+           "Variant", "from_json", "to_json"]
+
+SCHEMA, VERSION = "nbmod.explain", 1
+
+Json: TypeAlias = "str | int | float | bool | None | Sequence[Json] | Mapping[str, Json]"
+
+
+@dataclass(frozen=True)
+class NetworkFacts:
+    """The symbol, and what its plan depends on beside it."""
+
+    name: str
+    arguments: Sequence[str]
+    auxiliary: Sequence[str]
+    outputs: Sequence[str]
+    context: str
+    requests: Mapping[str, str]
+    """Gradients of arguments: "write" or "add"; those without are left out."""
+    exact: bool
+    disabled_passes: Sequence[str]
+
+    @property
+    def training(self) -> bool:
+        """Whether there are gradients."""
+        return bool(self.requests)
+
+
+@dataclass(frozen=True)
+class TensorFacts:
+    """Shape and type."""
+
+    shape: Sequence[int]
+    dtype: str
+
+
+@dataclass(frozen=True)
+class GraphNodeFacts:
+    """A node of one or more of the graphs; those of the symbol come first."""
+
+    name: str
+    op: str
+    """Empty for a variable."""
+    parameters: Mapping[str, str]
+    """Parameters that are not defaults."""
+    inputs: Sequence[Sequence[int]]
+    """Node and number of its output."""
+    outputs: Sequence[TensorFacts | None]
+    """None for an output that a pass knows nothing about."""
+    origins: Sequence[int]
+    """The nodes of the symbol that it computes; its own number for those."""
+
+
+@dataclass(frozen=True)
+class Replaced:
+    """A node that a pass replaced by one of the same name: with another op, or other inputs."""
+
+    before: int
+    after: int
+
+
+@dataclass(frozen=True)
+class PassFacts:
+    """A pass that changed the graph, and the graph that it left."""
+
+    name: str
+    description: str
+    graph: Sequence[int]
+    """Nodes, inputs before users."""
+    outputs: Sequence[Sequence[int]]
+    added: Sequence[int]
+    removed: Sequence[int]
+    replaced: Sequence[Replaced]
+
+
+@dataclass(frozen=True)
+class RemarkFacts:
+    """A decision of a pass: see `passes.remarks`."""
+
+    pass_name: str
+    node: int | None
+    """The node of some graph that it is about; None for an entry."""
+    entry: int | None
+    """The entry of the plan that it is about, for passes of the memory planner."""
+    name: str
+    """The name of either."""
+    verdict: str
+    """"done" or "refused"."""
+    rule: str
+    evidence: Mapping[str, Json]
+    """Nodes are {"node": number, "name": name}; entries have an "output", too."""
+    where: str
+
+
+@dataclass(frozen=True)
+class EntryFacts:
+    """An output of a node of the final graph, and its memory."""
+
+    name: str
+    node: int
+    output: int
+    tensor: TensorFacts
+    nbytes: int
+    kind: str
+    """"planned", "variable", "gradient", "constant", or "unread": nothing reads it."""
+    storage: int | None = None
+    offset: int = 0
+    """Bytes from the start of the storage, or of what it is a view of."""
+    rows: int = 1
+    row_step: int = 0
+    """Rows that are not adjacent: their number, and the bytes from one to the next."""
+    view_of: int | None = None
+    """The variable, gradient or constant whose memory it is."""
+    in_place_of: int | None = None
+    """The input that it overwrites."""
+    adds: bool = False
+    """Whether it is added to what is in its memory."""
+    producer: int | None = None
+    readers: Sequence[int] = ()
+    is_output: bool = False
+
+
+@dataclass(frozen=True)
+class Keeper:
+    """Why a storage is not free before the end of its last step."""
+
+    reason: str
+    """"read" by a step, "output" of the network, "written" and never read, or "scratch"."""
+    step: int | None
+    entry: int | None
+
+
+@dataclass(frozen=True)
+class StorageFacts:
+    """A piece of memory that entries share, one after another."""
+
+    space: int
+    """A number in `MemoryFacts.arenas`."""
+    offset: int | None
+    """None for an output, which has a buffer of its own."""
+    nbytes: int
+    first: int
+    last: int
+    held: bool
+    """Whether it lives on after the run, for it is an output."""
+    entries: Sequence[int]
+    scratch_of: int | None
+    """The step whose workspace it is."""
+    keeper: Keeper
+
+
+@dataclass(frozen=True)
+class CandidateFacts:
+    """An implementation that was chosen or rejected."""
+
+    name: str
+    key: str
+    source: str
+    cost: float | None
+    """Nanoseconds on one thread, as estimated."""
+    why_not: str
+    parts: Sequence[ImplementationFacts] = ()
+    """Computations that it consists of."""
+
+
+@dataclass(frozen=True)
+class ImplementationFacts:
+    """The choice for a step, or for a part of one."""
+
+    op: str
+    chosen: CandidateFacts | None
+    rejected: Sequence[CandidateFacts]
+
+
+@dataclass(frozen=True)
+class StepFacts:
+    """A node in the order of execution."""
+
+    node: int
+    name: str
+    op: str
+    phase: str
+    """"forward" or "backward"."""
+    context: str
+    reads: Sequence[int]
+    writes: Sequence[int | None]
+    """None for an output that nothing reads."""
+    is_view: bool
+    """Whether nothing runs: the result is in memory already."""
+    scratch: Sequence[int]
+    operations: int
+    """Multiplications and additions of products; 0 for steps that memory bounds."""
+    nbytes: int
+    """Read and written."""
+    forward: int | None
+    """For a gradient, the step that it is the gradient of."""
+    implementation: ImplementationFacts | None
+    subgraphs: Sequence[PlanFacts] = ()
+    """Plans of the bodies of a loop or branch."""
+
+
+@dataclass(frozen=True)
+class MemoryFacts:
+    """Totals of a plan, in bytes."""
+
+    total: int
+    held: int
+    arenas: Mapping[str, int]
+    """By context."""
+    unshared: int
+    """All planned entries and workspaces, if no two shared memory."""
+    live: Sequence[int]
+    """Bytes alive at each step."""
+    peak_step: int | None
+    """The first step at which most is alive."""
+
+
+@dataclass(frozen=True)
+class PlanFacts:
+    """Steps and memory of a graph."""
+
+    entries: Sequence[EntryFacts]
+    storages: Sequence[StorageFacts]
+    steps: Sequence[StepFacts]
+    constants: Sequence[Sequence[int]]
+    """Groups of nodes that run only when what they read has changed."""
+    memory: MemoryFacts
+
+
+@dataclass(frozen=True)
+class Variant:
+    """The plan without a pass."""
+
+    without: str
+    total: int
+    steps: int
+    """Steps that run; views do not."""
+
+
+@dataclass(frozen=True)
+class BindFacts:
+    """Everything that is decided when a network is bound, and why."""
+
+    network: NetworkFacts
+    nodes: Sequence[GraphNodeFacts]
+    graph: Sequence[int]
+    """The nodes of the symbol."""
+    outputs: Sequence[Sequence[int]]
+    passes: Sequence[PassFacts]
+    remarks: Sequence[RemarkFacts]
+    plan: PlanFacts
+    variants: Sequence[Variant] = field(default=())
+
+
+def to_json(facts: BindFacts) -> dict[str, Json]:
+    """The facts as values that `json.dump` takes."""
+    return {"schema": SCHEMA, "version": VERSION, **_plain_fields(facts)}
+
+
+def _plain_fields(value: object) -> dict[str, Json]:
+    return {each.name: _plain(getattr(value, each.name)) for each in fields(value)}  # type: ignore[arg-type]
+
+
+def _plain(value: object) -> Json:
+    if is_dataclass(value):
+        return _plain_fields(value)
+    if isinstance(value, Mapping):
+        return {str(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(each) for each in value]
+    if value is None or isinstance(value, (str, int, float, bool)):
+        return value
+    raise TypeError(f"explain: {type(value).__name__} is no value of JSON")
+
+
+def from_json(values: Mapping[str, Json]) -> BindFacts:
+    """The facts in a file that `to_json` made.
+
+    Raises
+    ------
+    MXNetError
+        If they are no facts, or of a later version.
+    """
+    schema, version = values.get("schema"), values.get("version")
+    if schema != SCHEMA or not isinstance(version, int) or version > VERSION:
+        raise MXNetError(f"explain: the file has schema {schema!r} version {version!r}, expected "
+                         f"{SCHEMA!r} up to version {VERSION}; `nbmod explain --json` writes it")
+    try:
+        facts = _value(BindFacts, {key: value for key, value in values.items()
+                             if key not in ("schema", "version")})
+    except (KeyError, TypeError, AttributeError) as error:
+        raise MXNetError(f"explain: the file is damaged: {error}") from None
+    assert isinstance(facts, BindFacts)
+    return facts
+
+
+@cache
+def _hints(kind: type) -> dict[str, object]:
+    """The types of the fields of a class."""
+    return get_type_hints(kind)
+
+
+def _value(kind: object, value: Json) -> object:
+    """A value of a type of this module from JSON."""
+    if isinstance(kind, type) and is_dataclass(kind):
+        if not isinstance(value, Mapping):
+            raise TypeError(f"{kind.__name__} is {value!r}, expected an object")
+        hints = _hints(kind)
+        return kind(**{name: _value(hints[name], each) for name, each in value.items()
+                       if name in hints})
+    origin, args = get_origin(kind), get_args(kind)
+    if origin in (Union, UnionType) and type(None) in args:
+        rest = [each for each in args if each is not type(None)]
+        return None if value is None else _value(rest[0], value) if len(rest) == 1 else value
+    if origin is not None and isinstance(value, list) and args:
+        return [_value(args[0], each) for each in value]
+    return value

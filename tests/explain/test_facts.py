@@ -1,0 +1,91 @@
+"""Facts of a plan: whole, true to the plan that is bound, and the same after a file."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import nbmod as mx
+from nbmod.base import MXNetError
+from nbmod.explain.schema import from_json, to_json
+
+
+def network():
+    """A convolution with ReLU, a dense layer and a loss."""
+    net = mx.sym.Convolution(mx.sym.Variable("data"), num_filter=16, kernel=(3, 3), name="conv")
+    net = mx.sym.FullyConnected(mx.sym.relu(net, name="relu"), num_hidden=10, name="fc")
+    return mx.sym.SoftmaxOutput(net, name="softmax")
+
+
+def bound(grad_req="write", net=None):
+    return (network() if net is None else net).simple_bind(
+        mx.cpu(), grad_req=grad_req, data=(2, 3, 16, 16))
+
+
+@pytest.mark.parametrize("grad_req", ["null", "write", "add"])
+def test_facts_are_those_of_the_plan(grad_req):
+    executor = bound(grad_req)
+    facts, compiled = executor.explain().facts, executor.compiled
+    plan = facts.plan
+    assert facts.network.training == (grad_req != "null")
+    assert [step.name for step in plan.steps] == [node.name for node in compiled.nodes]
+    assert plan.memory.total == compiled.plan.total_bytes
+    assert [each.offset for each in plan.storages if not each.held] == [
+        each.offset for each in compiled.plan.storages if not each.held]
+    for index, storage in enumerate(plan.storages):
+        assert all(plan.entries[eid].storage == index for eid in storage.entries)
+        keeper = storage.keeper
+        if keeper.reason == "read":
+            assert keeper.step == storage.last
+            assert keeper.entry in plan.steps[keeper.step].reads
+    for index, step in enumerate(plan.steps):
+        assert all(index in plan.entries[eid].readers for eid in step.reads)
+        assert all(plan.entries[eid].producer == index for eid in step.writes if eid is not None)
+
+
+def test_graphs_follow_from_each_other():
+    facts = bound().explain().facts
+    graph = set(facts.graph)
+    for each in facts.passes:
+        graph -= {*each.removed, *(pair.before for pair in each.replaced)}
+        graph |= {*each.added, *(pair.after for pair in each.replaced)}
+        assert graph == set(each.graph)
+    assert {entry.node for entry in facts.plan.entries} == graph
+
+
+def test_equal_networks_have_equal_facts():
+    first, second = (bound().explain().json() for _ in range(2))
+    assert first == second
+
+
+def test_facts_outlive_a_file():
+    facts = bound().explain().facts
+    text = json.dumps(to_json(facts))
+    again = from_json(json.loads(text))
+    assert json.dumps(to_json(again)) == text
+    assert again.plan.steps[0] == facts.plan.steps[0]
+
+
+@pytest.mark.parametrize("values", [
+    {}, {"schema": "nbmod.explain", "version": 99}, {"schema": "nbmod.explain", "version": 1},
+    {"schema": "nbmod.explain", "version": 1, "network": 3}])
+def test_other_files_are_refused(values):
+    with pytest.raises(MXNetError, match="explain: the file"):
+        from_json(values)
+
+
+def test_passes_that_were_switched_off_stay_off():
+    with mx.without_passes("blocked_layout"):
+        executor = bound("null")
+    facts = executor.explain().facts
+    assert facts.network.disabled_passes == ["blocked_layout"]
+    assert "blocked_layout" not in [each.name for each in facts.passes]
+
+
+def test_a_plan_that_would_be_another_one_is_refused(monkeypatch):
+    executor = bound()
+    assert any(executor.compiled.plan.scratch)
+    monkeypatch.setattr(mx.core.config.CONFIG, "check", 2)     # guards behind workspaces
+    with pytest.raises(MXNetError, match="another plan"):
+        executor.explain()
