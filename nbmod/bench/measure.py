@@ -101,6 +101,8 @@ class Result:
         text = f"{self.name}: {duration(self.seconds)}"
         if self.share is not None:
             text += f", {self.share.value:.0%} of the {self.share.roof}"
+            if not self.share.is_steady:
+                text += f" (unsteady, by {self.share.spread:.0%})"
         if self.ratio is None or self.interval is None:
             return f"{text} (noise {percent(self.noise, 1)})"
         low, high = self.interval

@@ -4,7 +4,9 @@ No kernel can be faster than its multiplications and additions at the peak of th
 nor than its bytes at the bandwidth of the memory they come from: the level of cache that its data
 fits, or main memory.  Each roof is the best of many short runs, and is kept with its date in the
 cache folder of nbmod for this kind of processor: a busy neighbour makes a roof too low and never
-too high, so the best over all runs is the one to believe.
+too high, so the best over all runs is the one to believe.  Where a roof is far below its best at
+times, as the memory of a virtual machine that others share, it is *unsteady*: a share of it is said
+to be rough.
 
 *Operations*: a multiply-add is two.  *Bytes*: those that a kernel's definition reads and writes.
 A store to a line that is in no cache reads the line first (write-allocate), which a kernel avoids
@@ -20,8 +22,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, replace
-from functools import cache
+from dataclasses import asdict, dataclass, field, replace
+from functools import cache, reduce
 from pathlib import Path
 
 import numpy as np
@@ -36,14 +38,21 @@ from ..ops.simd.host import cache_bytes, cpu_name, registers
 __all__ = ["Roofs", "Share", "measured_roofs", "share_of_roof"]
 
 LEVELS = ("L1", "L2", "L3", "memory")
-TRIES = 40
-"""Runs, of which the best counts."""
+WINDOWS = 3
+"""All roofs are measured so many times, one after the other: what disturbs one for a while does
+not disturb all of its measurements, and their differences show how steady it is."""
+TRIES = 14
+"""Runs of a window, of which the best counts."""
+STEADY = 0.1
+"""A roof that is at times lower than its best by more is unsteady."""
 RUN = 5e-4
 """Least seconds of a run."""
+NARROWEST = 128
+"""Bits of the narrowest vectors."""
 MOST_TURNS = 2 ** 24
 COPIED = 2 ** 27
 """Bytes read and written by the copy."""
-LEAST_TRIES, LONG = 6, 0.1
+LEAST_TRIES, LONG = 3, 0.04
 """Runs that take LONG seconds together are enough, if there are so many."""
 TOLERANCE = 1.1
 """A figure above a roof by more cannot be true; less is the error of a roof."""
@@ -61,7 +70,8 @@ class Roofs:
         Threads that they were measured with.
     operations : dict
         Multiplications plus additions a second, by type: float32, float64, int8 (dot products
-        with int32 sums) and bfloat16 (float32 sums), where there is a unit.
+        with int32 sums) and bfloat16 (float32 sums), where there is a unit; and by narrower
+        vectors, as "float32 128 bits".
     nbytes : dict
         Bytes read plus written a second, by level: L1, L2, L3 and memory; and "copy", that of
         64 MiB copied by plain stores, which most kernels are compared with.
@@ -71,6 +81,9 @@ class Roofs:
         Of the last measurement that raised a roof.
     runs : int
         Measurements that these are the best of.
+    spread : dict
+        How far the lowest of this run's measurements was below the best of all, by the names in
+        `operations` and `nbytes`: 0.3 means 30%.
     """
 
     threads: int
@@ -79,6 +92,12 @@ class Roofs:
     capacity: Mapping[str, int]
     date: str
     runs: int = 1
+    spread: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def unsteady(self) -> list[str]:
+        """The roofs that shares are rough of."""
+        return [name for name, spread in self.spread.items() if spread > STEADY]
 
     def level_of(self, working_set: float) -> str:
         """The innermost level that so many bytes fit."""
@@ -92,6 +111,13 @@ class Share:
 
     value: float
     roof: str
+    spread: float = 0.0
+    """How far the roof is below its best at times."""
+
+    @property
+    def is_steady(self) -> bool:
+        """Whether the roof is about the same in all measurements."""
+        return self.spread <= STEADY
 
     @property
     def is_plausible(self) -> bool:
@@ -127,11 +153,14 @@ def share_of_roof(seconds: float, operations: float = 0.0, nbytes: float = 0.0,
     """
     roofs = roofs or measured_roofs()
     level = roofs.level_of(nbytes if working_set is None else working_set)
-    limits = {f"{dtype} peak": operations / roofs.operations[dtype]
+    limits = {dtype: operations / roofs.operations[dtype]
               if operations and dtype in roofs.operations else 0.0,
-              f"{level} bandwidth": nbytes / roofs.nbytes[level]}
+              level: nbytes / roofs.nbytes[level]}
     roof = max(limits, key=limits.__getitem__)
-    return Share(limits[roof] / seconds, roof) if limits[roof] and seconds > 0 else None
+    if not (limits[roof] and seconds > 0):
+        return None
+    return Share(limits[roof] / seconds, f"{roof} {'bandwidth' if roof == level else 'peak'}",
+                 roofs.spread.get(roof, 0.0))
 
 
 @cache
@@ -161,27 +190,41 @@ def _best(before: Roofs, now: Roofs) -> Roofs:
                   for name, value in now.operations.items()}
     nbytes = {name: max(value, before.nbytes.get(name, 0.0)) for name, value in now.nbytes.items()}
     raised = (operations, nbytes) != (dict(before.operations), dict(before.nbytes))
+    best = {**operations, **nbytes}
+    spread = {name: 1 - value * (1 - now.spread.get(name, 0.0)) / best[name]
+              for name, value in {**now.operations, **now.nbytes}.items()}
     return replace(now, operations=operations, nbytes=nbytes, runs=before.runs + 1,
-                   date=now.date if raised else before.date)
+                   date=now.date if raised else before.date, spread=spread)
 
 
 # -- measurement ------------------------------------------------------------------------------
 
 
 def _measure(threads: int) -> Roofs:
+    """The best of some windows of time."""
     capacity = dict(zip(LEVELS, _capacities(threads), strict=False))
-    return Roofs(threads, dict(_operations(threads)), dict(_bandwidths(threads, capacity)),
-                 capacity, datetime.date.today().isoformat())
+    windows = [Roofs(threads, dict(_operations(threads)), dict(_bandwidths(threads, capacity)),
+                     capacity, datetime.date.today().isoformat()) for _ in range(WINDOWS)]
+    best = reduce(_best, windows)
+    lowest = {name: min({**each.operations, **each.nbytes}[name] for each in windows)
+              for name in best.spread}
+    return replace(best, runs=1, spread={
+        name: 1 - lowest[name] / value
+        for name, value in {**best.operations, **best.nbytes}.items()})
 
 
 def _operations(threads: int) -> Iterator[tuple[str, float]]:
     """Multiplications plus additions a second, by type; a lane of `int8` has four products."""
-    kinds: list[tuple[str, str, int, Callable[..., None]]] = [
+    kinds: list[tuple[str, str, float, Callable[..., None]]] = [
         ("float32", "float32", 1, roofline.multiply_add),
         ("float64", "float64", 1, roofline.multiply_add),
         ("int8", "int32", 4, roofline.dot_bytes)]
     if roofline.has_bfloat16():
         kinds.append(("bfloat16", "float32", 2, roofline.multiply_bfloat16))
+    for divisor, run in ((2, roofline.multiply_add_half), (4, roofline.multiply_add_quarter)):
+        bits = 8 * registers().nbytes // divisor
+        kinds += [(f"{name} {bits} bits", name, 1 / divisor, run)
+                  for name in ("float32", "float64") if bits >= NARROWEST]
     for name, dtype, products, run in kinds:
         work = 2 * products * roofline.CHAINS * registers().nbytes // np.dtype(dtype).itemsize
         yield name, work * _turns_a_second(

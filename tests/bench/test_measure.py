@@ -9,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -28,7 +29,9 @@ from nbmod.ops.simd.roofline import (
     bfloat16_chains,
     copy_part,
     fma_chains,
+    half_fma_chains,
     int8_chains,
+    quarter_fma_chains,
     read_part,
 )
 from tests.ops.test_simd import LANES, called
@@ -208,11 +211,40 @@ def test_roofs_are_measured(monkeypatch):
     assert set(made.nbytes) == {*roofs.LEVELS, "copy"}
     assert made.nbytes["L1"] >= made.nbytes["L2"] >= made.nbytes["L3"] >= made.nbytes["memory"] > 0
     assert min(made.operations.values()) > 0
+    assert made.spread.keys() == {*made.operations, *made.nbytes}
+    assert all(0 <= spread < 1 for spread in made.spread.values())
+
+
+def test_narrow_vectors_have_roofs_of_their_own(monkeypatch):
+    monkeypatch.setattr(roofs, "_turns_a_second", lambda run, parts: 1.0)
+    work, bits = dict(roofs._operations(1)), 32 * LANES
+    narrower = [each for each in (bits // 2, bits // 4) if each >= 128]
+    assert {name for name in work if "bits" in name} == {
+        f"{dtype} {each} bits" for each in narrower for dtype in ("float32", "float64")}
+    for each in narrower:
+        assert work[f"float32 {each} bits"] == work["float32"] * each / bits
+
+
+def test_an_unsteady_roof_is_told(monkeypatch, known_roofs):
+    values = iter([50.0, 100.0, 80.0])
+    monkeypatch.setattr(roofs, "_operations", lambda threads: iter([("float32", next(values))]))
+    monkeypatch.setattr(roofs, "_bandwidths", lambda threads, capacity: iter(
+        [(level, 1000.0) for level in (*roofs.LEVELS, "copy")]))
+    measured = roofs._measure(2)
+    assert measured.operations["float32"] == 100.0 and measured.spread["float32"] == 0.5
+    assert measured.unsteady == ["float32"]
+    share = bench.share_of_roof(2.0, 100, 0, roofs=measured)
+    assert share is not None and share.value == 0.5 and not share.is_steady
+    # A later run that never reaches the best is as far below it.
+    later = roofs._best(measured, replace(measured, operations={"float32": 90.0}, spread={}))
+    assert later.operations["float32"] == 100.0
+    assert later.spread["float32"] == pytest.approx(0.1)
 
 
 @pytest.mark.skipif(LANES == 1, reason="NBMOD_SIMD_LANES=1 is without vectors")
 @pytest.mark.parametrize("chains, dtype", [
-    (fma_chains, "f"), (fma_chains, "d"), (int8_chains, "i"),
+    (fma_chains, "f"), (fma_chains, "d"), (half_fma_chains, "f"), (quarter_fma_chains, "d"),
+    (int8_chains, "i"),
     (bfloat16_chains, "f")])
 def test_chains_do_what_is_counted(chains, dtype):
     generator, count = np.random.default_rng(1), roofline.STRIDE // np.dtype(dtype).itemsize

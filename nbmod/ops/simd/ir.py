@@ -75,6 +75,12 @@ class Vectors:
         self.vector = ir.VectorType(self.scalar, self.width)
         self.zero = ir.Constant(self.vector, None)
 
+    def narrow(self, width: int) -> None:
+        """Make all vectors that are built from here on this wide."""
+        self.width, self.nbytes = width, width * self.bits // 8
+        self.vector = self.ir.VectorType(self.scalar, width)
+        self.zero = self.ir.Constant(self.vector, None)
+
     def int64(self, value: IRValue | int) -> IRValue:
         """An IR constant of a Python int; other values are returned unchanged."""
         return self.ir.Constant(self.integer, value) if isinstance(value, int) else value

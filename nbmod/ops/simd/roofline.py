@@ -15,7 +15,8 @@ from .int8_dot import add_products, multiply_words
 from .ir import IRValue, MicroKernel, Vectors
 
 __all__ = ["CHAINS", "STRIDE", "UNROLLED", "copy_memory", "copy_past_caches", "dot_bytes",
-           "has_bfloat16", "load_memory", "multiply_add", "multiply_bfloat16", "sum_memory"]
+           "has_bfloat16", "load_memory", "multiply_add", "multiply_add_half",
+           "multiply_add_quarter", "multiply_bfloat16", "sum_memory"]
 
 CHAINS = 3 * registers().number // 4
 """Independent accumulators: an FMA has a latency of about four cycles, and two issue in each."""
@@ -69,6 +70,16 @@ def _emit_fma(v: Vectors) -> None:
     _accumulate(v, "fma")
 
 
+def _emit_half_fma(v: Vectors) -> None:
+    v.narrow(max(v.width // 2, 1))
+    _accumulate(v, "fma")
+
+
+def _emit_quarter_fma(v: Vectors) -> None:
+    v.narrow(max(v.width // 4, 1))
+    _accumulate(v, "fma")
+
+
 def _emit_int8(v: Vectors) -> None:
     _accumulate(v, "int8")
 
@@ -77,17 +88,25 @@ def _emit_bfloat16(v: Vectors) -> None:
     _accumulate(v, "bfloat16")
 
 
-def _parts(values: np.ndarray, at: int) -> tuple[np.ndarray, np.ndarray]:
-    """The factor and the accumulators."""
-    width = STRIDE // (1 + CHAINS) // values.itemsize
+def _parts(values: np.ndarray, at: int, divisor: int = 1) -> tuple[np.ndarray, np.ndarray]:
+    """The factor and the accumulators; `divisor` of them fit a register."""
+    width = max(STRIDE // (1 + CHAINS) // values.itemsize // divisor, 1)
     factor, sums = np.split(values[at:at + (1 + CHAINS) * width].reshape(-1, width), [1])
     return factor[0], sums
 
 
-def _plain_fma(values: np.ndarray, at: int, turns: int) -> None:
-    factor, sums = _parts(values, at)
+def _plain_fma(values: np.ndarray, at: int, turns: int, divisor: int = 1) -> None:
+    factor, sums = _parts(values, at, divisor)
     for _ in range(turns):
         sums[:] = sums * factor + factor
+
+
+def _plain_half_fma(values: np.ndarray, at: int, turns: int) -> None:
+    _plain_fma(values, at, turns, 2)
+
+
+def _plain_quarter_fma(values: np.ndarray, at: int, turns: int) -> None:
+    _plain_fma(values, at, turns, 4)
 
 
 def _plain_int8(values: np.ndarray, at: int, turns: int) -> None:
@@ -109,6 +128,9 @@ def _plain_bfloat16(values: np.ndarray, at: int, turns: int) -> None:
 
 
 fma_chains = MicroKernel(("values", "at", "turns"), _emit_fma, _plain_fma)
+half_fma_chains = MicroKernel(("values", "at", "turns"), _emit_half_fma, _plain_half_fma)
+quarter_fma_chains = MicroKernel(("values", "at", "turns"), _emit_quarter_fma,
+                                 _plain_quarter_fma)
 int8_chains = MicroKernel(("values", "at", "turns"), _emit_int8, _plain_int8)
 bfloat16_chains = MicroKernel(("values", "at", "turns"), _emit_bfloat16, _plain_bfloat16)
 
@@ -184,6 +206,18 @@ plain_copy_part = MicroKernel(("x", "out", "at", "count", "turns"), _emit_plain_
 def multiply_add(values, turns):
     """Multiply and add floats in registers."""
     fma_chains(values, 0, turns)
+
+
+@kernel
+def multiply_add_half(values, turns):
+    """Multiply and add floats in halves of registers."""
+    half_fma_chains(values, 0, turns)
+
+
+@kernel
+def multiply_add_quarter(values, turns):
+    """Multiply and add floats in quarters of registers."""
+    quarter_fma_chains(values, 0, turns)
 
 
 @kernel
