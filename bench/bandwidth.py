@@ -16,7 +16,7 @@ from typing import Any
 
 import nbmod as mx
 from nbmod.bench.roofs import measured_roofs
-from nbmod.cli.bench import StepTime, step_seconds, step_times
+from nbmod.cli.bench import StepTime, step_times
 from nbmod.ops.jit import num_threads
 
 from .elementwise import CASES as CHAINS
@@ -80,8 +80,7 @@ OPS: dict[str, tuple[Callable[[], Any], Shape]] = {
 def rows(symbol: Any, shapes: dict[str, Shape]) -> list[StepTime]:
     """Times of the memory-bound steps of a bound symbol, with gradients of all inputs."""
     executor = _bound(symbol, shapes)
-    times = step_seconds(executor, True, REPEATS)
-    return [row for row in step_times(executor, times)
+    return [row for row in step_times(executor, True, REPEATS)
             if row.cost.nbytes > 2 ** 20 and not row.cost.operations]
 
 

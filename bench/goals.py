@@ -23,9 +23,8 @@ import numpy as np
 import nbmod as mx
 from nbmod.bench.networks import bound
 from nbmod.bench.roofs import measured_roofs
-from nbmod.cli.bench import step_seconds
+from nbmod.cli.bench import step_times
 from nbmod.core.config import CONFIG
-from nbmod.execution.cost_model import costs_of
 
 from . import memory, startup
 from .compare import arguments, measured, workers_of
@@ -70,14 +69,10 @@ def convolutions() -> Iterator[Found]:
         for most, what, least in ((0, "convolutions of ResNet-50, computed directly", 0.85),
                                   (before, "those that Winograd's way is for", 1.8 * 0.85)):
             CONFIG.winograd = most
-            executor = _resnet(16)
-            times = step_seconds(executor, False, 10)
-            rows = [(cost.operations, seconds) for node, cost, seconds
-                    in zip(executor.compiled.nodes, costs_of(executor.compiled), times,
-                           strict=False)
-                    if node.op.name == "_blocked_convolution"
-                    and bool(node.op.winograd_tile) == bool(most)]
-            share = sum(row[0] for row in rows) / sum(row[1] for row in rows) / peak
+            rows = [row for row in step_times(_resnet(16), False, 10)
+                    if row.op == "_blocked_convolution" and row.is_winograd == bool(most)]
+            share = sum(row.cost.operations for row in rows) / sum(
+                row.seconds for row in rows) / peak
             yield what, f"at least {least:.0%} of the FMA peak", f"{share:.0%}", share >= least
     finally:
         CONFIG.winograd = before

@@ -11,6 +11,8 @@
     roofs.py          peaks of arithmetic and of every level of memory, measured and kept
     report.py         a table of 80 columns
     measure.py        `measure` and `compare`
+    side_by_side.py   any number of arms beside each other
+    steps.py          the steps of a network, run by run
     thread_sweep.py   the time of a function by one thread, two, and so on
     remote.py         arms in other processes, such as another commit of a project
     machine_code.py   width of vectors, FMAs, spills and calls in the hot loop of a kernel

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
-import statistics
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import math
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -18,16 +16,12 @@ from .imports import add_import_option, import_modules
 if TYPE_CHECKING:
     from ..bench.roofs import Roofs, Share
     from ..execution.cost_model import StepCost
-    from ..execution.steps import BoundGraph
     from ..executor import Executor
 
-__all__ = ["HELP", "add_shape_option", "arguments", "run", "step_seconds", "step_times",
-           "table"]
+__all__ = ["HELP", "add_shape_option", "arguments", "run", "step_times", "table"]
 
 HELP = "time every step of a network, as shares of the host's peak"
-COLUMNS = ("step", "op", "ms", "% time", "GFLOP", "GFLOP/s", "MB", "GB/s", "share", "of")
-WARM = 2
-"""Runs before those that count: the first compiles, the second touches all memory."""
+COLUMNS = ("step", "op", "ms", "noise", "% time", "GFLOP", "GFLOP/s", "MB", "GB/s", "share", "of")
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,7 +31,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add_import_option(parser)
     parser.add_argument("--train", action="store_true",
                         help="forward and backward, with gradients of all parameters")
-    parser.add_argument("--repeats", type=int, default=10, help="runs; default: %(default)s")
+    parser.add_argument("--repeats", type=int, default=10,
+                        help="rounds, of two runs each; default: %(default)s")
     parser.add_argument("--sort", action="store_true", help="the longest steps first")
     parser.add_argument("--top", type=int, help="number of steps to show; default: all")
     parser.add_argument("--json", metavar="FILE", help="write the steps to a file, too")
@@ -81,8 +76,7 @@ def run(options: argparse.Namespace) -> int:
         raise MXNetError(f"bench: --repeats is {options.repeats}, expected at least 1")
     import_modules(options)
     executor = bound(load(options.symbol), dict(options.shape), options.train)
-    times = step_seconds(executor, options.train, options.repeats)
-    rows = step_times(executor, times)
+    rows = step_times(executor, options.train, options.repeats)
     roofs = measured_roofs()
     print(f"{options.symbol}: {'training' if options.train else 'inference'}, "
           f"{num_threads()} threads; peak {roofs.operations['float32'] / 1e9:.0f} GFLOP/s in "
@@ -93,39 +87,6 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def step_seconds(executor: Executor, training: bool, repeats: int) -> list[float]:
-    """The median seconds of every step that a run takes."""
-    from .. import nd
-
-    times: list[list[float]] = [[] for _ in executor.compiled.nodes]
-    heads = [nd.ones(out.shape, dtype=out.dtype) for out in executor.outputs]
-    for number in range(WARM + repeats):
-        with _watched([[] for _ in times] if number < WARM else times):
-            executor.forward(is_train=training)
-            if training:
-                executor.backward(heads)
-    return [statistics.median(each) for each in times if each]
-
-
-@contextmanager
-def _watched(times: Sequence[list[float]]) -> Iterator[None]:
-    """Executors record the seconds of their steps."""
-    from ..executor import Executor
-
-    class Stopwatch:
-        def before(self, bound: BoundGraph, index: int) -> float:
-            return time.perf_counter()
-
-        def after(self, bound: BoundGraph, index: int, started: float) -> None:
-            times[index].append(time.perf_counter() - started)
-
-    before, Executor.profiler = Executor.profiler, Stopwatch()
-    try:
-        yield
-    finally:
-        Executor.profiler = before
-
-
 class StepTime(NamedTuple):
     """The time and cost of a step, or of all of them."""
 
@@ -133,7 +94,7 @@ class StepTime(NamedTuple):
     op: str
     seconds: float
     cost: StepCost
-
+    noise: float | None = None
     dtype: str = "float32"
     is_winograd: bool = False
 
@@ -146,20 +107,25 @@ class StepTime(NamedTuple):
     def as_json(self, roofs: Roofs) -> dict[str, Any]:
         """The step, for a file."""
         share = self.share(roofs)
+        known = self.noise is not None and math.isfinite(self.noise)
         return {"name": self.name, "op": self.op, "seconds": self.seconds,
+                **({"noise": self.noise} if known else {}),
                 "operations": self.cost.operations, "nbytes": self.cost.nbytes,
                 "share": None if share is None else asdict(share)}
 
 
-def step_times(executor: Executor, times: Sequence[float]) -> list[StepTime]:
-    """The steps of an executor with their times and costs."""
+def step_times(executor: Executor, training: bool, repeats: int) -> list[StepTime]:
+    """The steps that a run of an executor takes, with their times and costs."""
+    from ..bench.side_by_side import arm_times
+    from ..bench.steps import step_rounds
     from ..execution.cost_model import costs_of
 
     compiled = executor.compiled
-    return [StepTime(node.name, node.op.name, seconds, cost,
+    times = arm_times(step_rounds(executor, training, repeats))
+    return [StepTime(node.name, node.op.name, found.seconds, cost, found.noise,
                      next((spec.dtype.name for spec in compiled.input_specs(node)), "float32"),
                      bool(getattr(node.op, "winograd_tile", 0)))
-            for node, seconds, cost in zip(compiled.nodes, times, costs_of(compiled), strict=False)
+            for node, found, cost in zip(compiled.nodes, times, costs_of(compiled), strict=False)
             if node.op]
 
 
@@ -189,10 +155,13 @@ def _reason(row: StepTime) -> str:
 
 
 def _cells(row: StepTime, roofs: Roofs, whole: float) -> list[str]:
+    from ..bench.report import percent
+
     seconds, (operations, nbytes) = max(row.seconds, 1e-9), row.cost
     share = row.share(roofs)
     speeds = [f"{operations / 1e9:.3f}", f"{operations / seconds / 1e9:.1f}"]
-    return [row.name, row.op, f"{row.seconds * 1e3:.3f}", f"{100 * seconds / whole:.1f}",
+    return [row.name, row.op, f"{row.seconds * 1e3:.3f}", percent(row.noise, 1),
+            f"{100 * seconds / whole:.1f}",
             *(speeds if operations else ["", ""]), f"{nbytes / 1e6:.2f}",
             f"{nbytes / seconds / 1e9:.1f}",
             *([f"{share.value:.0%}", share.roof.split()[0]] if share else ["", ""])]

@@ -22,6 +22,7 @@ from nbmod.base import ArgumentError, MXNetError
 from nbmod.bench import remote, report, roofs, rounds
 from nbmod.bench.conditions import Conditions, observed
 from nbmod.bench.measure import ulp_distance
+from nbmod.bench.side_by_side import arm_times
 from nbmod.bench.subjects import CallableArm, InputSets
 from nbmod.ops.simd import roofline
 from nbmod.ops.simd.roofline import (
@@ -68,6 +69,19 @@ def test_rounds_have_two_blocks_of_every_arm_in_random_order():
     assert len({tuple(order) for order in made.order.tolist()}) > 10
     np.testing.assert_allclose(made.ratios, 0.5)
     assert arms[0].turns[-2:] == [(1, 49)] * 2
+
+
+def test_times_of_several_arms_have_ratios_to_the_first_and_noise_of_their_own():
+    made = rounds.Rounds(["a", "b", "c"] * 2, [1] * 6)
+    for _ in range(20):
+        made.add([1.0, 2.0, 0.0, 1.1, 2.0, 0.0], [0, 1, 2, 3, 4, 5])
+    first, second, idle = arm_times(made)
+    assert [first.seconds, second.seconds] == pytest.approx([1.05, 2.0])
+    assert [first.noise, second.noise, idle.noise] == pytest.approx([0.1, 0.0, 0.0])
+    assert (first.ratio.median, second.ratio.high) == pytest.approx((1.0, 2.0))
+    short = rounds.Rounds(made.names, made.calls)
+    short.add(made.seconds[0].tolist(), made.order[0].tolist())
+    assert arm_times(short)[1].noise == np.inf and arm_times(short)[1].ratio.median == 2.0
 
 
 def test_short_calls_fill_a_block():

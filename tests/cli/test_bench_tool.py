@@ -49,10 +49,10 @@ def test_a_row_for_every_step(lines):
     found = {row.split()[0]: row.split() for row in rows}
     assert {"conv", "tanh", "fc", "softmax"} <= set(found)
     # 2 multiplications and additions: 4 filters of 27 weights on 2 images of 36 pixels; 144 to 5
-    assert found["conv"][4] == f"{2 * 4 * 27 * 72 / 1e9:.3f}"
+    assert found["conv"][5] == f"{2 * 4 * 27 * 72 / 1e9:.3f}"
     assert found["conv"][-1] in ("float32", "L1", "L2")
     assert found["tanh"][-1] in ("L1", "L2") and len(found["tanh"]) == len(found["conv"]) - 2
-    assert sum(float(row[3]) for row in found.values()) == pytest.approx(100, abs=0.06 * len(rows))
+    assert sum(float(row[4]) for row in found.values()) == pytest.approx(100, abs=0.06 * len(rows))
     assert total.split()[:3] == ["total", str(len(rows)), "steps"]
 
 
@@ -69,6 +69,11 @@ def test_steps_are_written_and_compared(lines, tmp_path, capsys):
     before, after = tmp_path / "a.json", tmp_path / "b.json"
     lines("--json", str(before))
     rows = json.loads(before.read_text())
+    assert not any("noise" in row for row in rows), "two rounds do not tell it"
+    lines("--repeats", "9", "--json", str(before))
+    rows = json.loads(before.read_text())
+    assert all(row.pop("noise") > 0 for row in rows)
+    before.write_text(json.dumps(rows))
     assert {"conv", "tanh", "fc", "softmax"} <= {row["name"] for row in rows}
     for row in rows:
         row["seconds"] *= 2
