@@ -10,10 +10,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from nbmod.bench.foreign import worker
 from tests import conftest, environments
 from tests.environments import Environment
 from tests.nested import run_pytest
-from tests.oracle import setup, wire
+from tests.oracle import setup
 from tests.oracle.client import Oracle, OracleCrash, OracleError
 
 
@@ -31,16 +32,16 @@ from tests.oracle.client import Oracle, OracleCrash, OracleError
 )
 def test_messages_come_back_as_sent(message):
     pipe = io.BytesIO()
-    wire.send(pipe, message)
+    worker.send(pipe, message)
     pipe.seek(0)
-    np.testing.assert_equal(wire.receive(pipe), message)
+    np.testing.assert_equal(worker.receive(pipe), message)
 
 
 def test_a_cut_frame_is_an_eof():
     pipe = io.BytesIO()
-    wire.send(pipe, {"a": np.ones(3)})
+    worker.send(pipe, {"a": np.ones(3)})
     with pytest.raises(EOFError):
-        wire.receive(io.BytesIO(pipe.getvalue()[:-1]))
+        worker.receive(io.BytesIO(pipe.getvalue()[:-1]))
 
 
 def test_it_is_the_real_one(oracle):

@@ -1,21 +1,67 @@
-"""Messages between the tests and the MXNet worker: one JSON header, then raw arrays.
+"""The other side of a `WorkerProcess`: answers calls until its input ends.
+
+    python worker.py ROOT PACKAGE
+
+Runs by its path in a Python that need not have nbmod, so it imports nothing of nbmod, and works
+with Python 3.8 and NumPy 1.23.
+
+A request is `{"call": "module.function", "args": [...], "kwargs": {...}}`; `module` is a file of
+the package, and is imported on first use.  The answer is `{"result": value}` or `{"error": "Type:
+message", "traceback": text}`.  Libraries write to file descriptor 1 at any time, so the answers use
+a duplicate of it, and descriptor 1 itself is redirected to standard error.
 
 A frame is `u32 header length | header | array 0 | array 1 | ...`, little-endian, each array as
-`u64 byte count | .npy bytes`. The header is `{"message": tree, "arrays": n}`; in the tree an array
+`u64 byte count | .npy bytes`.  The header is `{"message": tree, "arrays": n}`; in the tree an array
 is written as `{"~array": i}`, bytes as `{"~bytes": i}`, a tuple as `{"~tuple": [...]}`, so
-everything else is restored as it was sent. Nothing is pickled: a frame can only build data.
-
-Both sides import this file, so it must work with Python 3.10 and numpy 1.23.
+everything else is restored as it was sent.  Nothing is pickled: a frame can only build data.
 """
 
 from __future__ import annotations
 
+import importlib
 import io
 import json
+import os
 import struct
+import sys
+import traceback
 from typing import Any, BinaryIO
 
 import numpy as np
+
+__all__ = ["receive", "send"]
+
+
+def main(root: str, package: str) -> None:
+    """Serve calls until standard input is closed.
+
+    Parameters
+    ----------
+    root : str
+        The folder of `package`.
+    package : str
+        Whose modules have the functions.
+    """
+    sys.path[0] = root      # in place of the folder of this file
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    while True:
+        try:
+            request = receive(sys.stdin.buffer)
+        except EOFError:
+            return
+        send(answers, answer(request, package))
+
+
+def answer(request: dict[str, Any], package: str) -> dict[str, Any]:
+    """Call the function that the request names; an exception becomes part of the answer."""
+    try:
+        module, function = request["call"].rsplit(".", 1)
+        called = getattr(importlib.import_module("." + module, package), function)
+        return {"result": called(*request["args"], **request["kwargs"])}
+    except Exception as error:
+        text = f"{type(error).__name__}: {error}"
+        return {"error": text, "traceback": traceback.format_exc()}
 
 
 def send(stream: BinaryIO, message: Any) -> None:
@@ -81,3 +127,7 @@ def _unpack(tree: Any, arrays: list[np.ndarray]) -> Any:
     if set(tree) == {"~tuple"}:
         return tuple(_unpack(item, arrays) for item in tree["~tuple"])
     return {key: _unpack(item, arrays) for key, item in tree.items()}
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
