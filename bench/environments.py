@@ -12,8 +12,9 @@ import sys
 from pathlib import Path
 
 from nbmod.core.config import CONFIG
-from tests.environments import Environment
-from tests.oracle import setup
+
+from . import mxnet_environment
+from .virtual_environment import Environment
 
 __all__ = ["PEERS", "python_of"]
 
@@ -32,7 +33,9 @@ def python_of(framework: str) -> Path | None:
         return Path(sys.executable)
     try:
         if framework == "mxnet":
-            return setup.find_python() or (setup.find_python() if setup.main() == 0 else None)
+            if mxnet_environment.find_python() is None:
+                mxnet_environment.main()
+            return mxnet_environment.find_python()
         return _made(framework)
     except (OSError, subprocess.SubprocessError) as error:
         print(f"*** {PEERS[framework]} is left out: {error}", file=sys.stderr)

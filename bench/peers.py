@@ -9,7 +9,8 @@ import os
 import sys
 
 from tests.oracle.client import Oracle
-from tests.oracle.setup import find_python
+
+from .mxnet_environment import find_python
 
 __all__ = ["mxnet_worker"]
 

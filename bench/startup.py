@@ -27,9 +27,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from nbmod.ops.jit import num_threads
-from tests.oracle.setup import find_python
 
 from .environments import PEERS, python_of
+from .mxnet_environment import find_python
 from .workloads import model
 
 ROOT = pathlib.Path(__file__).parent.parent

@@ -29,8 +29,8 @@ from typing import NamedTuple
 
 import nbmod as mx
 from tests.oracle.client import Oracle, OracleCrash, OracleError
-from tests.oracle.setup import find_python
 
+from .mxnet_environment import find_python
 from .shapes import ANCHORS, KINDS, Case, case
 
 FLOOR = 100e-6

@@ -13,9 +13,9 @@ import pytest
 # The last digits of a test must not depend on whether its kernels are in the cache.
 os.environ.setdefault("NBMOD_NUMPY_FIRST", "0")
 
+from bench import mxnet_environment
 from nbmod.ops.build.levels import restrict_numba
 from tests.grouped import seed
-from tests.oracle import setup as oracle_setup
 from tests.oracle.client import Oracle, OracleCrash, OracleError
 
 _USED = pytest.StashKey[Oracle]()
@@ -53,11 +53,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def oracle(pytestconfig: pytest.Config) -> Iterator[Oracle]:
     """Real MXNet 1.9.1. Absent: the test is skipped, or fails under NBMOD_REQUIRE_ORACLE=1."""
-    python = oracle_setup.find_python()
+    python = mxnet_environment.find_python()
     if python is None:
         if os.environ.get("NBMOD_REQUIRE_ORACLE") == "1":
-            pytest.fail(oracle_setup.absence())
-        pytest.skip(oracle_setup.absence())
+            pytest.fail(mxnet_environment.absence())
+        pytest.skip(mxnet_environment.absence())
     client = Oracle(python)
     pytestconfig.stash[_USED] = client
     yield client
@@ -141,7 +141,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
             terminalreporter.line(f"oracle: disagreed at first, a fresh MXNet was asked: {name}")
     else:
         count = len({report.nodeid for report in asked})
-        terminalreporter.line(f"oracle: {count} TESTS DID NOT RUN. {oracle_setup.absence()}",
+        terminalreporter.line(f"oracle: {count} TESTS DID NOT RUN. {mxnet_environment.absence()}",
                               yellow=True)
 
 

@@ -13,7 +13,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from ..environments import ROOT, Environment
+from bench.virtual_environment import ROOT, Environment
 
 REQUIREMENTS = ("numba==0.68.1", "numba-cuda==0.30.4", "nvidia-cuda-nvrtc==13.0.*",
                 "nvidia-nvvm==13.0.*", "nvidia-nvjitlink==13.0.*")  # fmt: skip

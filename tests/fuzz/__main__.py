@@ -76,12 +76,12 @@ def _levels(text: str) -> list[str]:
 
 def oracle() -> Any:
     """Real MXNet, which runs programs."""
-    from tests.oracle import setup
+    from bench import mxnet_environment
     from tests.oracle.client import Oracle
 
-    python = setup.find_python()
+    python = mxnet_environment.find_python()
     if python is None:
-        sys.exit(setup.absence())
+        sys.exit(mxnet_environment.absence())
     return Oracle(python, package="tests.fuzz")
 
 

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from bench.virtual_environment import ROOT
 from nbmod.bench.foreign.process import WorkerCrash as OracleCrash
 from nbmod.bench.foreign.process import WorkerError as OracleError
 from nbmod.bench.foreign.process import WorkerProcess
-
-from .setup import ROOT
 
 __all__ = ["Oracle", "OracleCrash", "OracleError"]
 

@@ -10,11 +10,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from bench import mxnet_environment, virtual_environment
+from bench.virtual_environment import Environment
 from nbmod.bench.foreign import worker
-from tests import conftest, environments
-from tests.environments import Environment
+from tests import conftest
 from tests.nested import run_pytest
-from tests.oracle import setup
 from tests.oracle.client import Oracle, OracleCrash, OracleError
 
 
@@ -149,10 +149,10 @@ def test_a_python_that_is_not_there_is_told(tmp_path, required, outcome):
 
 def test_no_environment_is_made_beside_one_that_is_named(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("NBMOD_ORACLE_PYTHON", str(tmp_path / "python"))
-    assert setup.find_python() is None and setup.main() == 1
+    assert mxnet_environment.find_python() is None and mxnet_environment.main() == 1
     assert "which is no program" in capsys.readouterr().err
     monkeypatch.setenv("NBMOD_ORACLE_PYTHON", sys.executable)
-    assert str(setup.find_python()) == sys.executable and setup.main() == 0
+    assert str(mxnet_environment.find_python()) == sys.executable and mxnet_environment.main() == 0
 
 
 def test_an_environment_counts_once_it_is_whole(tmp_path, monkeypatch):
@@ -164,7 +164,7 @@ def test_an_environment_counts_once_it_is_whole(tmp_path, monkeypatch):
         if "two" in command and len(asked) == 2:
             raise subprocess.CalledProcessError(1, command)
 
-    monkeypatch.setattr(environments.subprocess, "run", run)
+    monkeypatch.setattr(virtual_environment.subprocess, "run", run)
     with pytest.raises(subprocess.CalledProcessError):
         wanted.make()
     assert wanted.find() is None

@@ -380,7 +380,7 @@ def chosen(patterns: list[str]) -> Iterator[str]:
 def main() -> None:
     """Run the graphs whose names contain an argument, or `--all`; one JSON line for each."""
     import nbmod
-    from tests.oracle import setup
+    from bench import mxnet_environment
     from tests.oracle.client import Oracle
 
     parser = argparse.ArgumentParser(description=__doc__)
@@ -388,7 +388,7 @@ def main() -> None:
     parser.add_argument("--all", action="store_true")
     parser.add_argument("--out", type=Path, help="append lines here; what is there is not repeated")
     given = parser.parse_args()
-    python = setup.find_python()
+    python = mxnet_environment.find_python()
     if python is None or not (given.patterns or given.all):
         parser.error("name graphs or --all; MXNet's environment must be there")
     done = set()

@@ -270,11 +270,11 @@ except BaseException:
 
 def measure_mxnet(_effort: Effort) -> list[Figure]:
     """The pickles as optimizer states of MXNet, each in a process of its own."""
-    from tests.oracle import setup
+    from bench import mxnet_environment
 
-    python = setup.find_python()
+    python = mxnet_environment.find_python()
     if python is None:
-        sys.exit(setup.absence())
+        sys.exit(mxnet_environment.absence())
     failures = []
     for name, content in pickles().items():
         with tempfile.TemporaryDirectory() as folder:

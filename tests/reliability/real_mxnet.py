@@ -9,7 +9,7 @@ import subprocess
 import sys
 from typing import Any
 
-from tests.oracle import setup
+from bench import mxnet_environment
 from tests.reliability.figures import Figure
 
 __all__ = ["PACKAGE", "figure", "lines", "python"]
@@ -20,9 +20,9 @@ PACKAGE = {"PROGRAM_PACKAGE": "mxnet"}
 
 def python() -> str:
     """Its path; where it is absent, this ends and says what to do."""
-    found = setup.find_python()
+    found = mxnet_environment.find_python()
     if found is None:
-        sys.exit(setup.absence())
+        sys.exit(mxnet_environment.absence())
     return str(found)
 
 

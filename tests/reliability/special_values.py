@@ -36,12 +36,13 @@ OWN: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 def table() -> Figure:
     """Compare every value; without MXNet there is nothing to compare with."""
     import nbmod as mx
-    from tests.oracle import client, setup
+    from bench import mxnet_environment
+    from tests.oracle import client
     from tests.programs import special_values
 
-    python = setup.find_python()
+    python = mxnet_environment.find_python()
     if python is None:
-        return Figure("Special values as in MXNet", 0, (), setup.absence())
+        return Figure("Special values as in MXNet", 0, (), mxnet_environment.absence())
     with closing(client.Oracle(python)) as oracle:
         theirs = oracle.call("mx_scripts.run", "special_values", "answers")
     with warnings.catch_warnings(), np.errstate(all="ignore"):
