@@ -15,6 +15,7 @@
     steps.py          the steps of a network, run by run
     thread_sweep.py   the time of a function by one thread, two, and so on
     remote.py         arms in other processes, such as another commit of a project
+    foreign/          arms in other Python environments, such as another framework
     machine_code.py   width of vectors, FMAs, spills and calls in the hot loop of a kernel
     change_points.py  results over time: steps in them, and two files compared
     networks.py       operators, symbols and modules as subjects that know their costs
@@ -26,13 +27,16 @@ Begin with `rounds.py`.  Imports `base`, `context`, `core`, `execution`, `execut
 
 from __future__ import annotations
 
+from .foreign.process import other_python
 from .machine_code import MachineCode, machine_code
 from .measure import Result, compare, measure
 from .networks import Work, module_step, operator, symbol
 from .roofs import Roofs, measured_roofs, share_of_roof
+from .rounds import Pace
+from .side_by_side import ArmTime, side_by_side
 from .statistics import Verdict
 from .thread_sweep import ThreadCount, sweep_threads
 
-__all__ = ["MachineCode", "Result", "Roofs", "ThreadCount", "Verdict", "Work", "compare",
-           "machine_code", "measure", "measured_roofs", "module_step", "operator", "share_of_roof",
-           "sweep_threads", "symbol"]
+__all__ = ["ArmTime", "MachineCode", "Pace", "Result", "Roofs", "ThreadCount", "Verdict", "Work",
+           "compare", "machine_code", "measure", "measured_roofs", "module_step", "operator",
+           "other_python", "share_of_roof", "side_by_side", "sweep_threads", "symbol"]

@@ -1,4 +1,4 @@
-"""Arms in other processes: another commit of a project, another framework, another environment.
+"""Arms in other processes of this Python, such as those of another commit of a project.
 
 A process that has an arm serves it (`serve`), and the one that compares has a `RemoteArm`.  Both
 take turns by messages of a few bytes between blocks, so that a round is as short as within one

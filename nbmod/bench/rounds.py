@@ -27,17 +27,35 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["BLOCK", "Arm", "Rounds", "calls_of_block", "run_rounds", "warm_up"]
+__all__ = ["BLOCK", "Arm", "Pace", "Rounds", "calls_of_block", "run_rounds", "warm_up"]
 
 BLOCK = 2e-4
 """Least seconds of a block; the clock must resolve a twentieth of it."""
 RESOLUTIONS = 20
-TRIES = 5
+TRIES, LONG = 5, 0.02
+"""An interruption takes less than LONG seconds: a longer block needs no further tries."""
 SIMILAR = 1.5
 """Arms whose blocks would have about as many calls get equal ones, and are interrupted as often."""
 WARM_UP = 0.1
 """Seconds of untimed calls before the first round: the threads of a pool are woken on one core
 after a pause, and move apart within some 60 ms."""
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How the arms take turns.
+
+    Attributes
+    ----------
+    block : float
+        Least seconds of a block.
+    settle : float
+        Seconds of a pause before each block, after which the arm is warmed up again: for libraries
+        whose threads spin for a while after work, and would slow down those of the next arm.
+    """
+
+    block: float = BLOCK
+    settle: float = 0.0
 
 
 class Arm(Protocol):
@@ -110,20 +128,28 @@ def warm_up(arm: Arm, seconds: float = WARM_UP) -> None:
         arm.time(1, 0)
 
 
-def calls_of_block(arm: Arm) -> int:
-    """The calls that fill a block.
+def calls_of_block(arm: Arm, block: float = BLOCK) -> int:
+    """The calls that fill a block of so many seconds.
 
     The least of some times decides: an interruption would make the blocks of one arm shorter.
     """
-    least = max(BLOCK, RESOLUTIONS * time.get_clock_info("perf_counter").resolution)
+    least = max(block, RESOLUTIONS * time.get_clock_info("perf_counter").resolution)
     calls = 1
-    while (taken := calls * min(arm.time(calls, 0) for _ in range(TRIES))) < least:
+    while (taken := calls * _shortest(arm, calls)) < least:
         calls = max(calls + 1, min(10 * calls, round(1.1 * calls * least / max(taken, 1e-9))))
     return calls
 
 
+def _shortest(arm: Arm, calls: int) -> float:
+    """The least of some times, or the first one of a long block."""
+    first = arm.time(calls, 0)
+    if calls * first >= LONG:
+        return first
+    return min(first, *(arm.time(calls, 0) for _ in range(TRIES - 1)))
+
+
 def run_rounds(arms: Sequence[Arm], seconds: float, is_done: Callable[[Rounds], bool],
-               seed: int = 0) -> Rounds:
+               seed: int = 0, pace: Pace | None = None) -> Rounds:
     """Run rounds until `is_done` says so, or for as long as `seconds` allow; one round at least.
 
     Parameters
@@ -136,10 +162,14 @@ def run_rounds(arms: Sequence[Arm], seconds: float, is_done: Callable[[Rounds], 
         Asked after each round.
     seed : int
         Of the order of the arms.
+    pace : Pace, optional
+        Length of blocks, and pauses between them; default: short blocks without pauses.
     """
+    pace, calls = pace or Pace(), []
     for arm in arms:
+        time.sleep(pace.settle)
         warm_up(arm)
-    calls = [calls_of_block(arm) for arm in arms]
+        calls.append(calls_of_block(arm, pace.block))
     if max(calls) <= SIMILAR * min(calls):
         calls = [max(calls)] * len(arms)
     rounds = Rounds([arm.name for arm in (*arms, *arms)], calls * 2)
@@ -149,6 +179,10 @@ def run_rounds(arms: Sequence[Arm], seconds: float, is_done: Callable[[Rounds], 
         order = generator.permutation(2 * len(arms)).tolist()
         times = [0.0] * len(order)
         for index in order:
+            if pace.settle:
+                time.sleep(pace.settle)
+                if rounds.calls[index] > 1:
+                    warm_up(arms[index % len(arms)])
             times[index] = arms[index % len(arms)].time(rounds.calls[index], len(rounds))
         rounds.add(times, order)
     return rounds

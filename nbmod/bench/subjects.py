@@ -22,6 +22,7 @@ import numpy as np
 
 from ..base import ArgumentError
 from ..ops.simd.host import cache_bytes
+from .foreign.worker import seconds_of
 
 __all__ = ["CallableArm", "InputSets", "arrays_of", "copied", "last_level_cache"]
 
@@ -87,36 +88,39 @@ class CallableArm:
         Called with the inputs of a set; it must have finished its work when it returns.
     inputs : InputSets
         Those of all arms that it is compared with.
+    before : callable, optional
+        Called with the same inputs before every call of the function; its time does not count.
+    clock : callable
+        Seconds of the wall clock, or `time.process_time`.
     """
 
-    def __init__(self, name: str, function: Callable[..., object], inputs: InputSets) -> None:
+    def __init__(self, name: str, function: Callable[..., object], inputs: InputSets,
+                 before: Callable[..., object] | None = None,
+                 clock: Callable[[], float] = time.perf_counter) -> None:
         self.name = name
         self.function = function
         self.inputs = inputs
+        self.before = before
+        self.clock = clock
 
     def first_call(self) -> float:
         """Seconds of the first call, which also tells what the function writes to."""
-        before = copied(self.inputs.sets[0])
-        began = time.perf_counter()
-        self.function(*self.inputs.sets[0])
-        taken = time.perf_counter() - began
-        self.inputs.note_written(before)
+        values = copied(self.inputs.sets[0])
+        taken = seconds_of(self.function, self.inputs.sets[:1], before=self.before)
+        self.inputs.note_written(values)
         return taken
 
     def time(self, calls: int, turn: int) -> float:
         """Seconds of one of `calls` calls in a row."""
-        function, sets = self.function, self.inputs.sets
+        sets = self.inputs.sets
         if self.inputs.cold:
             start = turn * calls
             inputs = [sets[(start + number) % len(sets)] for number in range(calls)]
         else:
             inputs = [sets[turn % len(sets)]] * calls
             self.inputs.restore(turn % len(sets))
-            function(*inputs[0])
-        began = time.perf_counter_ns()
-        for args in inputs:
-            function(*args)
-        return (time.perf_counter_ns() - began) * 1e-9 / calls
+            seconds_of(self.function, inputs[:1], before=self.before)
+        return seconds_of(self.function, inputs, self.clock, self.before)
 
 
 def _is_equal(a: Any, b: Any) -> bool:

@@ -9,12 +9,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from ..ops.jit import num_threads, set_num_threads
 from .measure import name_of
 from .rounds import run_rounds
-from .statistics import ERROR, Interval, batches, median_interval
+from .side_by_side import arm_times
+from .statistics import Interval
 from .subjects import CallableArm, InputSets
 
 __all__ = ["ThreadCount", "sweep_threads"]
@@ -29,7 +28,7 @@ class ThreadCount:
     threads : int
         Threads of parallel kernels.
     seconds : float
-        Median of the shorter blocks of all rounds.
+        Median of all blocks.
     speedup : Interval
         Time of the first number of threads over this time, with bounds that hold with a
         probability of 99%.
@@ -77,12 +76,8 @@ def sweep_threads(function: Callable[..., object], *args: Any, counts: Sequence[
                             lambda rounds: False, seed)
     finally:
         set_num_threads(before)
-    times = rounds.seconds.reshape(len(rounds), 2, -1).min(axis=1)
-    speedups = [median_interval(batches(np.log(times[:, 0] / times[:, k])), ERROR).exp()
-                for k in range(len(numbers))]
-    return [ThreadCount(number, float(np.median(times[:, k])), speedup,
-                        speedup.median * numbers[0] / number)
-            for k, (number, speedup) in enumerate(zip(numbers, speedups, strict=True))]
+    return [ThreadCount(number, each.seconds, each.ratio, each.ratio.median * numbers[0] / number)
+            for number, each in zip(numbers, arm_times(rounds), strict=True)]
 
 
 class _ThreadArm:

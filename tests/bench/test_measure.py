@@ -78,15 +78,37 @@ def test_times_of_several_arms_have_ratios_to_the_first_and_noise_of_their_own()
     first, second, idle = arm_times(made)
     assert [first.seconds, second.seconds] == pytest.approx([1.05, 2.0])
     assert [first.noise, second.noise, idle.noise] == pytest.approx([0.1, 0.0, 0.0])
-    assert (first.ratio.median, second.ratio.high) == pytest.approx((1.0, 2.0))
+    assert (first.ratio.median, second.ratio.high) == pytest.approx((1.0, 0.5))
     short = rounds.Rounds(made.names, made.calls)
     short.add(made.seconds[0].tolist(), made.order[0].tolist())
-    assert arm_times(short)[1].noise == np.inf and arm_times(short)[1].ratio.median == 2.0
+    assert arm_times(short)[1].noise == np.inf and arm_times(short)[1].ratio.median == 0.5
 
 
 def test_short_calls_fill_a_block():
     assert rounds.calls_of_block(Clock("a", 1e-6)) >= 200
     assert rounds.calls_of_block(Clock("a", 1.0)) == 1
+
+
+def test_long_blocks_are_few_and_a_pause_precedes_each(monkeypatch):
+    pauses = []
+    monkeypatch.setattr(rounds.time, "sleep", pauses.append)
+    monkeypatch.setattr(rounds, "warm_up", lambda arm: pauses.append(arm.name))
+    arms = [Clock("short", 0.01), Clock("long", 0.5)]
+    made = rounds.run_rounds(arms, 60, lambda so_far: len(so_far) == 1,
+                             pace=bench.Pace(block=0.1, settle=0.2))
+    assert made.calls == [10, 1] * 2
+    assert pauses[:4] == [0.2, "short", 0.2, "long"], "what follows a pause is warmed up"
+    assert sorted(map(str, pauses[4:])) == ["0.2"] * 4 + ["short"] * 2, "a single call is long"
+    assert len(arms[1].turns) == 1 + 2, "one try tells the length of a long call"
+
+
+def test_any_number_of_functions_run_in_turns():
+    calls, clock = [], Clock("peer", 1e-3)
+    times = bench.side_by_side({"a": lambda x: calls.append(x.sum()), "b": clock, "c": np.sum}, X,
+                               seconds=20, rounds=3)
+    assert list(times) == ["a", "b", "c"] and times["b"].seconds == 1e-3 and len(calls) > 3
+    assert clock.turns[-2:] == [(1, 2)] * 2
+    assert times["a"].ratio.median == 1 and times["b"].ratio.median < 1
 
 
 def test_a_ratio_and_its_verdict():

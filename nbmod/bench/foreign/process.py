@@ -12,18 +12,24 @@ moves answers into a queue, for timeouts on every platform.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import queue
 import subprocess
 import tempfile
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
+from ...base import MXNetError
+from ...ops.jit import num_threads
 from . import worker
 
-__all__ = ["WorkerCrash", "WorkerError", "WorkerProcess"]
+__all__ = ["ForeignArm", "WorkerCrash", "WorkerError", "WorkerProcess", "other_python"]
+
+PATIENCE = 600.0
+"""Seconds that a call of `other_python` may take: the first ones import and compile."""
 
 LIBRARIES = ("OMP", "MKL", "OPENBLAS", "NUMBA")
 """All that a framework may compute with gets as many threads."""
@@ -74,6 +80,7 @@ class WorkerProcess:
         self.environment = environment or {}
         self.calls = 0
         self.repeats = 0
+        self.arms = 0
         self._process: subprocess.Popen[bytes] | None = None
         self._answers: queue.Queue[Any] = queue.Queue()
         self._reader: threading.Thread | None = None
@@ -105,20 +112,43 @@ class WorkerProcess:
             If the process ends, or does not answer in time.
         """
         self.calls += 1
-        request = {"call": function, "args": list(args), "kwargs": kwargs}
-        answer = self._asked(request, timeout, again=2)
-        if "error" in answer:
-            raise WorkerError(f"{function}: {answer['error']}", answer["traceback"])
-        return answer["result"]
+        return self._asked({"call": function, "args": list(args), "kwargs": kwargs}, timeout, 2)
 
-    def _asked(self, request: dict[str, Any], timeout: float | None, again: int) -> dict[str, Any]:
+    def _asked(self, request: dict[str, Any], timeout: float | None, again: int) -> Any:
         try:
-            return self._exchange(request, timeout)
+            answer = self._exchange(request, timeout)
         except _Ended:
             if not again:
                 raise
-        self.repeats += 1
-        return self._asked(request, timeout, again - 1)
+            self.repeats += 1
+            return self._asked(request, timeout, again - 1)
+        if "error" in answer:
+            call = "" if request["call"].startswith(":") else f"{request['call']}: "
+            raise WorkerError(call + answer["error"], answer["traceback"])
+        return answer["result"]
+
+    def arm(self, source: str, *args: Any, name: str = "", processor: bool = False,
+            warm: bool = True, **options: Any) -> ForeignArm:
+        """Prepare an arm in that process; it is called once.
+
+        Parameters
+        ----------
+        source : str
+            A function as `call` takes it.  It returns the function that is timed, or a pair: a
+            function whose time does not count, called before every call, and that function.
+        *args, **options
+            Its arguments.
+        name : str
+            Shown in tables; default: `source`.
+        processor : bool
+            Whether to take the time of all processors instead of the wall clock's.
+        warm : bool
+            Whether an untimed call precedes each block.
+        """
+        self.arms += 1
+        self._asked({"call": ":prepare_arm", "kwargs": {},
+                     "args": [self.arms, source, self.package, list(args), options]}, None, 2)
+        return ForeignArm(name or source, self, self.arms, warm, processor)
 
     def close(self) -> None:
         """End the process; the next call would start another."""
@@ -158,10 +188,14 @@ class WorkerProcess:
         environment |= self.environment
         self._stderr = tempfile.TemporaryFile()
         self._answers = queue.Queue()
-        self._process = subprocess.Popen(
-            [str(self.python), worker.__file__, str(self.root), self.package],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._stderr,
-            cwd=self.root, env=environment)
+        try:
+            self._process = subprocess.Popen(
+                [str(self.python), worker.__file__, str(self.root), self.package],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._stderr,
+                cwd=self.root, env=environment)
+        except OSError:     # there is no such Python
+            self._stderr.close()
+            raise
         self._reader = threading.Thread(
             target=_read_answers, args=(self._process.stdout, self._answers), daemon=True
         )
@@ -174,6 +208,107 @@ class WorkerProcess:
         words = self._stderr.read().decode(errors="replace")[-2000:]
         self.close()
         return f"{request['call']}: {what}; its last words:\n{words}"
+
+
+class ForeignArm:
+    """A function in a process of another Python.
+
+    Parameters
+    ----------
+    name : str
+        Shown in tables.
+    process : WorkerProcess
+        Where it is.
+    number : int
+        Among the arms of that process.
+    warm, processor : bool
+        See `WorkerProcess.arm`.
+    """
+
+    def __init__(self, name: str, process: WorkerProcess, number: int, warm: bool,
+                 processor: bool) -> None:
+        self.name = name
+        self._process, self._number = process, number
+        self._warm, self._processor = warm, processor
+
+    def time(self, calls: int, turn: int) -> float:
+        """Seconds of one of `calls` calls in that process.
+
+        Raises
+        ------
+        MXNetError
+            If the function raises, or the process ends.
+        """
+        try:
+            return float(self._process._asked(
+                {"call": ":time_arm", "kwargs": {},
+                 "args": [self._number, calls, self._warm, self._processor]}, None, 0))
+        except (WorkerError, WorkerCrash) as error:
+            raise MXNetError(f"bench: {self.name}: {error}") from error
+
+    def forget(self) -> None:
+        """Drop the function and what it holds; the process lives on."""
+        self._process._asked({"call": ":forget_arm", "kwargs": {}, "args": [self._number]}, None, 0)
+
+
+@contextlib.contextmanager
+def other_python(python: str | Path, source: str, *args: Any, name: str = "",
+                 threads: int | None = None, environment: Mapping[str, str] | None = None,
+                 **options: Any) -> Iterator[ForeignArm]:
+    """Time a function of another Python environment beside one of this process.
+
+    Parameters
+    ----------
+    python : str or Path
+        The Python of that environment, which has NumPy and need not have nbmod.
+    source : str
+        A function there, "file.py:function" or "module:function".  It is called once, prepares
+        the work, and returns the function without arguments that is timed, whose work must be
+        done when it returns.
+    *args, **options
+        Its arguments: numbers, strings, NumPy arrays, and lists, tuples and dictionaries of them.
+    name : str
+        Shown in tables; default: `source`.
+    threads : int, optional
+        Threads of what computes there; default: as many as here.
+    environment : mapping, optional
+        Environment variables of its process, beside those of this one.
+
+    Yields
+    ------
+    ForeignArm
+        The `baseline` of `measure`.  The process ends after the block.
+
+    Raises
+    ------
+    MXNetError
+        If the function raises, or its process ends.
+
+    Examples
+    --------
+    With a file ``peer.py`` ::
+
+        import torch
+
+        def relu(x):
+            x = torch.from_numpy(x)
+            return lambda: torch.relu(x)
+
+    PyTorch is the baseline of a comparison by ::
+
+        with bench.other_python("torch-env/bin/python", "peer.py:relu", x) as peer:
+            print(bench.measure(lambda: np.maximum(x, 0), baseline=peer))
+    """
+    process = WorkerProcess(Path(python), Path.cwd(), "", PATIENCE, threads or num_threads(),
+                            environment)
+    with contextlib.closing(process):
+        try:
+            arm = process.arm(source, *args, name=name, **options)
+        except (WorkerError, WorkerCrash, OSError) as error:
+            told = getattr(error, "traceback", "")
+            raise MXNetError(f"bench: {source} in {python}: {error}"
+                             + (f"\n{told}" if told else "")) from error
+        yield arm
 
 
 def _read_answers(stream: Any, answers: queue.Queue[Any]) -> None:

@@ -6,7 +6,9 @@ Runs by its path in a Python that need not have nbmod, so it imports nothing of 
 with Python 3.8 and NumPy 1.23.
 
 A request is `{"call": "module.function", "args": [...], "kwargs": {...}}`; `module` is a file of
-the package, and is imported on first use.  The answer is `{"result": value}` or `{"error": "Type:
+the package, and is imported on first use.  "file.py:function" and "module:function" are functions
+of any file and of any module, and ":function" is one of `prepare_arm`, `time_arm`, `forget_arm`.
+The answer is `{"result": value}` or `{"error": "Type:
 message", "traceback": text}`.  Libraries write to file descriptor 1 at any time, so the answers use
 a duplicate of it, and descriptor 1 itself is redirected to standard error.
 
@@ -24,12 +26,17 @@ import json
 import os
 import struct
 import sys
+import time
 import traceback
+from collections.abc import Callable, Sequence
 from typing import Any, BinaryIO
 
 import numpy as np
 
-__all__ = ["receive", "send"]
+__all__ = ["receive", "seconds_of", "send"]
+
+_arms: dict[int, tuple[Callable[[], object] | None, Callable[[], object]]] = {}
+"""What precedes the function, and the function."""
 
 
 def main(root: str, package: str) -> None:
@@ -56,12 +63,82 @@ def main(root: str, package: str) -> None:
 def answer(request: dict[str, Any], package: str) -> dict[str, Any]:
     """Call the function that the request names; an exception becomes part of the answer."""
     try:
-        module, function = request["call"].rsplit(".", 1)
-        called = getattr(importlib.import_module("." + module, package), function)
+        called = function_of(request["call"], package)
         return {"result": called(*request["args"], **request["kwargs"])}
     except Exception as error:
         text = f"{type(error).__name__}: {error}"
         return {"error": text, "traceback": traceback.format_exc()}
+
+
+def function_of(name: str, package: str) -> Callable[..., Any]:
+    """The function of a request."""
+    module, colon, function = name.rpartition(":")
+    if not colon:
+        module, function = name.rsplit(".", 1)
+        return getattr(importlib.import_module("." + module, package), function)
+    if not module:
+        return {each.__name__: each for each in (prepare_arm, time_arm, forget_arm)}[function]
+    if module.endswith(".py"):
+        folder, file = os.path.split(os.path.abspath(module))
+        if folder not in sys.path:
+            sys.path.insert(0, folder)
+        module = file[:-3]
+    return getattr(importlib.import_module(module), function)
+
+
+def prepare_arm(number: int, source: str, package: str, args: Sequence[Any],
+                options: dict[str, Any]) -> float:
+    """Call `source`, keep the function that it returns as an arm, and call that, too.
+
+    Returns the seconds of this first call.
+    """
+    subject = function_of(source, package)(*args, **options)
+    _arms[number] = subject if isinstance(subject, tuple) else (None, subject)
+    return time_arm(number, 1)
+
+
+def time_arm(number: int, calls: int, warm: bool = False, processor: bool = False) -> float:
+    """Seconds of one of some calls of an arm, after an untimed one if it is to be warm."""
+    before, function = _arms[number]
+    if warm:
+        seconds_of(function, [()], before=before)
+    return seconds_of(function, [()] * calls, time.process_time if processor
+                      else time.perf_counter, before)
+
+
+def forget_arm(number: int) -> None:
+    """Drop an arm and what it holds."""
+    _arms.pop(number, None)
+
+
+def seconds_of(function: Callable[..., object], inputs: Sequence[Sequence[Any]],
+               clock: Callable[[], float] = time.perf_counter,
+               before: Callable[..., object] | None = None) -> float:
+    """The mean seconds of calls in a row.
+
+    Parameters
+    ----------
+    function : callable
+        What is timed.
+    inputs : sequence of sequence
+        The arguments of each call.
+    clock : callable
+        Seconds of some clock.
+    before : callable, optional
+        Called before every call with its arguments; its time does not count.
+    """
+    if before is None:
+        began = clock()
+        for args in inputs:
+            function(*args)
+        return (clock() - began) / len(inputs)
+    taken = 0.0
+    for args in inputs:
+        before(*args)
+        began = clock()
+        function(*args)
+        taken += clock() - began
+    return taken / len(inputs)
 
 
 def send(stream: BinaryIO, message: Any) -> None:
