@@ -4,13 +4,9 @@
         result = kernel_benchmark(axpy, 2.0, x, y, baseline=old_axpy)
         assert result.verdict != "SLOWER"
 
-Activate it by ``pytest -p nbmod_pytest``, or in a conftest.py by
-
-    pytest_plugins = ["nbmod_pytest"]
-
-It is no entry point: pytest rewrites the assertions of all packages that come with one, and nbmod's
-kernels would have other digests, and be compiled anew, in tests.  The module lies outside of nbmod,
-whose import takes longer, and imports it only in a test that asks for the fixture.
+pytest loads it by the entry point of the distribution `pytest-nbmod`, which ``nbmod[bench]``
+requires; without that, by ``pytest -p nbmod_pytest``.  The module lies outside of nbmod, whose
+import takes longer, and imports it only in a test that asks for the fixture.
 """
 
 from __future__ import annotations

@@ -35,8 +35,8 @@ ROOT = Path(__file__).resolve().parents[1]
 SCRIPT = ROOT / "tests" / "scripts" / "typed_training.py"
 WRONG = {number for number, line in enumerate(SCRIPT.read_text().splitlines(), 1)
          if "# wrong" in line}
-WITHOUT_WHEEL = {"fast"}
-"""Extras whose packages this repository builds, too: see `kernels/wheel.py`."""
+WITHOUT_WHEEL = {"bench", "fast"}
+"""Extras with packages that this repository builds, too: `pytest_nbmod/`, `kernels/wheel.py`."""
 
 
 class Installed(NamedTuple):
@@ -127,6 +127,63 @@ def test_sum(kernel_benchmark):
     printed = installed.run(installed.python, "-m", "pytest", "-p", "nbmod_pytest", "-q",
                             "test_bench.py")
     assert "1 passed" in printed and "test_sum" in printed.partition("kernel benchmarks")[2]
+
+
+@pytest.fixture(scope="module")
+def plugin(installed):
+    """The entry point of the bench's plugin, beside nbmod from then on; returns its wheel."""
+    folder = installed.wheel.parent / "plugin"
+    shutil.copytree(ROOT / "pytest_nbmod", folder / "source",
+                    ignore=shutil.ignore_patterns("build", "*.egg-info"))
+    subprocess.run([sys.executable, "-m", "pip", "--disable-pip-version-check", "-q", "wheel",
+                    "--no-deps", "-w", str(folder), str(folder / "source")], check=True)
+    wheel, = folder.glob("*.whl")
+    unpack(wheel, site_of(installed))
+    return wheel
+
+
+def test_the_entry_point_has_no_modules(plugin):
+    """pytest would rewrite the assertions of all modules of its distribution."""
+    with zipfile.ZipFile(plugin) as file:
+        assert all(".dist-info/" in name for name in file.namelist())
+
+
+BENCHMARK = """
+import sys
+from _pytest.assertion.rewrite import AssertionRewritingHook
+
+def test_sum(kernel_benchmark):
+    assert kernel_benchmark(sum, (1, 2, 3), seconds=0.01).seconds > 0
+    loaders = {name: module.__spec__.loader for name, module in sys.modules.items()
+               if name.partition(".")[0] == "nbmod"}
+    assert len(loaders) > 50
+    assert not [name for name in loaders if isinstance(loaders[name], AssertionRewritingHook)]
+"""
+
+
+@pytest.mark.parametrize("options, conftest", [
+    ([], ""), (["-p", "nbmod_pytest"], 'pytest_plugins = ["nbmod_pytest"]')],
+    ids=["entry point", "all ways"])
+def test_pytest_loads_the_plugin_once(installed, plugin, tmp_path, options, conftest):
+    """By its entry point, beside other ways to name it; nbmod's kernels keep their digests."""
+    (tmp_path / "conftest.py").write_text(conftest)
+    (tmp_path / "test_bench.py").write_text(BENCHMARK)
+    printed = installed.run(installed.python, "-m", "pytest", "-q", *options, "--rootdir", tmp_path,
+                            tmp_path)
+    table = printed.partition("kernel benchmarks")[2]
+    assert "1 passed" in table and table.count("\ntest_sum ") == 1
+
+
+def test_a_run_without_the_fixture_imports_no_nbmod(installed, plugin, tmp_path):
+    (tmp_path / "test_other.py").write_text("""
+import sys
+
+def test_other(request):
+    assert request.config.pluginmanager.has_plugin("nbmod_pytest")
+    assert not {"nbmod", "numba", "numpy"} & sys.modules.keys()
+""")
+    printed = installed.run(installed.python, "-m", "pytest", "-q", "--rootdir", tmp_path, tmp_path)
+    assert "1 passed" in printed and "kernel benchmarks" not in printed
 
 
 def test_data_files_are_found(installed):
