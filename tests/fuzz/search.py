@@ -48,7 +48,7 @@ def _tile_size(chain: list[Any], graph: Any, known: Any) -> int:
     return max((images for images in range(1, batch) if batch % images == 0), default=0)
 
 
-SMALL = {"optimize.fuse_elementwise._is_compiled": lambda shape: 0 not in shape,
+SMALL = {"optimize.elementwise_units._is_compiled": lambda shape: 0 not in shape,
          "optimize.tile_batch._tile_size": _tile_size}
 """What passes ask of sizes, for programs of few elements."""
 

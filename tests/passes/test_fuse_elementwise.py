@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import nbmod as mx
-from nbmod.passes.optimize import fuse_elementwise
+from nbmod.passes.optimize import elementwise_units, fuse_elementwise
 from tests.passes.test_pipelines import unoptimized
 
 SHAPE = (4, 6)
@@ -25,11 +25,11 @@ LARGE = (32, 160)
 @contextmanager
 def everything_large() -> Iterator[None]:
     """Small arrays are fused, too; NumPy evaluates the results."""
-    before, fuse_elementwise._is_compiled = fuse_elementwise._is_compiled, lambda shape: True
+    before, elementwise_units._is_compiled = elementwise_units._is_compiled, lambda shape: True
     try:
         yield
     finally:
-        fuse_elementwise._is_compiled = before
+        elementwise_units._is_compiled = before
 
 
 def bind(symbol: Any, shapes: dict[str, tuple[int, ...]], grad_req: Any = "write",

@@ -15,6 +15,7 @@ and in which order.
     reroll_rnn.py        the steps of such a cell become one recurrent layer
     hoist_constants.py   nodes that depend on parameters alone leave the loop over batches
     tile_batch.py        convolution and pooling run on a few images at a time
+    elementwise_units.py what one elementwise kernel may compute: outputs of a node
     fuse_elementwise.py  connected elementwise nodes become one (`execution.pipeline` calls it)
     pipelines.py         `simplify`: these passes in order, before inference and before training
 
