@@ -7,8 +7,17 @@ from random import Random
 from typing import Any
 
 from tests.cases import Sample, array, distinct, label, normal, uniform
-from tests.cases.fused import CALIBRATED, PER_ROW, QUANTIZED, conv, dense, ends, real, swapped
-from tests.cases.quantized import DATA_WEIGHT, end, s8, u8
+from tests.cases.fused_layers import (
+    CALIBRATED,
+    PER_ROW,
+    QUANTIZED,
+    conv,
+    dense,
+    ends,
+    real,
+    swapped,
+)
+from tests.cases.quantize import DATA_WEIGHT, end, s8, u8
 from tests.cases.rnn import CLIPPED, GATES, rnn
 
 Shape = tuple[int, ...]

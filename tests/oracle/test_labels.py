@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from nbmod.core.config import CONFIG
-from tests.cases.output import NO_CLASS
+from tests.cases.loss import NO_CLASS
 from tests.oracle.test_ops import require_same
 
 

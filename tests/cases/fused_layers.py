@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.cases.quantized import calibrated, end, s8, u8
+from tests.cases.quantize import calibrated, end, s8, u8
 from tests.cases.sample import Input, Sample, uniform
 
 CONV = {"kernel": (3, 3), "num_filter": 4, "pad": (1, 1)}
