@@ -15,7 +15,7 @@ from typing import Any
 
 from nbmod.execution.pipeline import validating
 from tests.fuzz.program import Program, build
-from tests.fuzz.runs import Results, Way, bind, empty, fill, results, settings
+from tests.fuzz.runs import Results, Way, bind, empty, fill, kept_by, results, settings
 
 Conversion = Callable[[Any, Program], "Results | None"]
 
@@ -60,7 +60,8 @@ def through_onnx(mx: Any, program: Program) -> Results | None:
             if name in found.list_arguments()})
     made.copy_params_from({**args, **{name: array for name, array in inputs.items()
                                       if name in made.arg_dict}}, aux)
-    return results(mx, made, program)
+    # States of layers that only labels read are not exported; inference changes none.
+    return kept_by(executor) | results(mx, made, program)
 
 
 @_quiet()

@@ -438,3 +438,13 @@ def test_a_half_that_is_not_added_to_is_found(monkeypatch):
             judge.require_float16(mx, program)
 
     _first_disagreement("dense", check, 150)
+
+
+def test_a_state_of_labels_is_compared_through_onnx():
+    """What computes labels is not exported, and its states stay as they are."""
+    program = Program(((1, 1, 5, 1),), (
+        Line("broadcast", (0, 0), {"op": "broadcast_sub"}),
+        Line("batch_norm", (0,), {"fix_gamma": True, "use_global_stats": True, "axis": 1,
+                                  "eps": 0.1, "op": None}),
+        Line("regression", (1, 2), {"op": "maximum"})), (3,), request="null")
+    judge.require_conversions(mx, program, judge.SINGLE)
