@@ -16,6 +16,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import tarfile
 import time
 import venv
 import zipfile
@@ -55,35 +56,59 @@ class Installed(NamedTuple):
         return done.stdout
 
 
+def listed(*folders: str) -> list[str]:
+    """Files of the repository, not those that lie about in a checkout."""
+    done = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", *folders],
+        cwd=ROOT, check=True, capture_output=True, text=True)
+    return [name for name in done.stdout.splitlines() if (ROOT / name).exists()]
+
+
 def packaged() -> list[str]:
-    """Files of the repository that a wheel is made of, not those that lie about in a checkout."""
-    listed = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "nbmod", "stubs",
-         "nbmod_pytest.py"], cwd=ROOT, check=True, capture_output=True, text=True)
-    return [name for name in listed.stdout.splitlines() if (ROOT / name).exists()]
+    """Files that a wheel is made of."""
+    return listed("nbmod", "stubs", "nbmod_pytest.py")
+
+
+PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-q"]
 
 
 @pytest.fixture(scope="module")
-def installed(tmp_path_factory):
+def source_distribution(tmp_path_factory):
+    """The archive that the wheel is built from, made of the files of the repository."""
     if not (ROOT / ".git").exists():
-        pytest.skip("NOT A CHECKOUT: no wheel is built")
-    folder = tmp_path_factory.mktemp("wheel")
-    for name in [*packaged(), "setup.cfg", "setup.py", "pyproject.toml", "README.md", "LICENSE"]:
+        pytest.skip("NOT A CHECKOUT: no distributions are built")
+    folder = tmp_path_factory.mktemp("source")
+    for name in listed():
         target = folder / "source" / name
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes((ROOT / name).read_bytes())
-    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-q"]
-    built = subprocess.run([*pip, "wheel", "--no-deps", "-w", str(folder), str(folder / "source")],
-                           capture_output=True, text=True, check=False)
+    build = f"from setuptools import build_meta; build_meta.build_sdist({str(folder)!r})"
+    for words in ([*PIP, "install", "--target", str(folder / "tools"), "setuptools>=77"],
+                  [sys.executable, "-c", build]):
+        run_or_skip(words, folder / "source", PYTHONPATH=str(folder / "tools"))
+    archive, = folder.glob("*.tar.gz")
+    return archive
+
+
+def run_or_skip(words: list[str], cwd: Path, **environment: str) -> None:
+    """Run a part of a build; outside of CI, it may need a network that is not there."""
+    built = subprocess.run(words, cwd=cwd, capture_output=True, text=True, check=False,
+                           env={**os.environ, **environment})
     if built.returncode and not os.environ.get("CI"):
-        pytest.skip(f"THE WHEEL CANNOT BE BUILT: {built.stderr.strip().splitlines()[-1]}")
+        pytest.skip(f"NOTHING CAN BE BUILT: {built.stderr.strip().splitlines()[-1]}")
     assert not built.returncode, built.stderr
+
+
+@pytest.fixture(scope="module")
+def installed(source_distribution, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("wheel")
+    run_or_skip([*PIP, "wheel", "--no-deps", "-w", str(folder), str(source_distribution)], folder)
     wheel, = folder.glob("*.whl")
     venv.create(folder / "environment", with_pip=False)
     found = Installed(wheel, folder / "environment" / (
         "Scripts/python.exe" if os.name == "nt" else "bin/python"), folder / "project")
     found.folder.mkdir()
-    subprocess.run([*pip, "--python", str(found.python), "install", "--no-deps", str(wheel)],
+    subprocess.run([*PIP, "--python", str(found.python), "install", "--no-deps", str(wheel)],
                    check=True)
     # Without the files .pth in them, by which an editable nbmod is found.
     folders = [folder for folder in sys.path if folder.endswith("-packages")]
@@ -101,6 +126,35 @@ def test_the_wheel_has_every_file_of_the_package_and_no_other(installed):
     with zipfile.ZipFile(installed.wheel) as file:
         names = {name for name in file.namelist() if ".dist-info/" not in name}
     assert names == {re.sub("^stubs/", "nbmod/", name) for name in packaged()}
+
+
+def test_the_source_distribution_is_the_repository(source_distribution):
+    with tarfile.open(source_distribution) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()
+                 if not archive.getmember(name).isdir()}
+    assert names - {"PKG-INFO"} - {each for each in names if ".egg-info/" in each} == {*listed()}
+
+
+def test_the_page_of_the_package_has_no_dead_links(installed):
+    with zipfile.ZipFile(installed.wheel) as file:
+        name, = (name for name in file.namelist() if name.endswith("/METADATA"))
+        metadata = file.read(name).decode()
+    assert "License-Expression: Apache-2.0" in metadata
+    links = re.findall(r"\]\(([^)]*)\)", metadata)
+    assert [link for link in links if not link.startswith(("https://", "#"))] == []
+
+
+def test_a_release_links_to_its_repository(monkeypatch, tmp_path):
+    text = (ROOT / "setup.py").read_text(encoding="utf-8").partition("\nURL = ")[0]
+    made: dict[str, object] = {}
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "README.md").write_text("[a](docs/a.md) ![b](b.svg) [c](https://c.org) [d](#d)")
+    exec(text, made)
+    assert made["description"]("https://host/p") == (
+        "[a](https://host/p/blob/main/docs/a.md) ![b](https://host/p/raw/main/b.svg) "
+        "[c](https://c.org) [d](#d)")
+    assert made["description"]("") == "a  [c](https://c.org) [d](#d)"
+    assert made["addresses"]("") == {} and "Issues" in made["addresses"]("https://host/p")
 
 
 def test_it_is_the_wheel_that_is_tested(installed):
@@ -150,6 +204,7 @@ def test_the_entry_point_has_no_modules(plugin):
 
 BENCHMARK = """
 import sys
+import tarfile
 from _pytest.assertion.rewrite import AssertionRewritingHook
 
 def test_sum(kernel_benchmark):
@@ -177,6 +232,7 @@ def test_pytest_loads_the_plugin_once(installed, plugin, tmp_path, options, conf
 def test_a_run_without_the_fixture_imports_no_nbmod(installed, plugin, tmp_path):
     (tmp_path / "test_other.py").write_text("""
 import sys
+import tarfile
 
 def test_other(request):
     assert request.config.pluginmanager.has_plugin("nbmod_pytest")
