@@ -5,7 +5,7 @@
 Processor seconds, the least of some rounds, kernels from the cache.  `bind` is `simple_bind` for
 inference, `train` with gradients, `reshape` that of the trained executor; `switch` is the change of
 a BucketingModule to a bucket of a new length.  DenseNet is one of the graphs of real models
-(`tests.programs.real_graphs`), left out where these are absent.
+(`bench.real_graphs`), left out where these are absent.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from typing import Any
 import nbmod as mx
 from tests.oracle.client import Oracle
 from tests.programs import binding_programs as programs
-from tests.programs.real_graphs import texts
 
 from .networks import resnet
 from .peers import mxnet_worker
+from .real_graphs import texts
 
 ROUNDS = 3
 CHAINS = [100, 1000, 20_000, 200_000]

@@ -4,7 +4,7 @@
 
 The graphs are those beside the checkout: files of public repositories, and archives of model
 builders.  A file of parameters is used where one lies beside its symbol; other parameters are drawn
-as `tests.programs.graph_runs` draws them.  NAME is a regular expression; without any, all graphs
+as `bench.graph_values` draws them.  NAME is a regular expression; without any, all graphs
 are exported.  The table in bench/results/onnx-export.md keeps the rows of the others.
 """
 
@@ -31,8 +31,9 @@ from nbmod.onnx.exporting.inference_form import inference_form
 from nbmod.onnx.reference_run import run_graph
 from nbmod.onnx.verification import CASES, VerificationError, VerificationReport, verify_export
 from nbmod.symbol.inference_symbol import predicting
-from tests.programs.graph_runs import draw_values, known_shapes, lightened, statistics
-from tests.programs.real_graphs import FOLDER, PUBLIC, texts
+
+from .graph_values import draw_values, known_shapes, lightened, statistics
+from .real_graphs import FOLDER, PUBLIC, texts
 
 RESULTS = Path(__file__).resolve().parent / "results" / "onnx-export.md"
 PARAMETERS = {"det1-symbol.json": "det1-0001.params", "LeNet-symbol.json": "LeNet-0010.params",

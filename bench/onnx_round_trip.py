@@ -26,8 +26,9 @@ from nbmod.onnx.exporting.export_model import build_model
 from nbmod.onnx.exporting.inference_form import inference_form
 from nbmod.onnx.importing import ShapeNeeded, UnsupportedModel, import_model
 from nbmod.symbol.inference_symbol import predicting
-from tests.programs.graph_runs import draw_values, known_shapes, lightened
-from tests.programs.real_graphs import PUBLIC, texts
+
+from .graph_values import draw_values, known_shapes, lightened
+from .real_graphs import PUBLIC, texts
 
 if TYPE_CHECKING:
     from onnx import ModelProto, NodeProto

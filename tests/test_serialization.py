@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import nbmod as mx
+from bench.real_graphs import FOLDER
 from nbmod.base import DTYPE_FLAGS, MXNetError
 from nbmod.core import serialization
 from nbmod.core.atomic import atomic_write
@@ -25,7 +26,6 @@ from nbmod.core.serialization import (
 )
 from nbmod.ops.device import ALIGNMENT
 from nbmod.ops.sparse.formats import CSR, RowSparse
-from tests.programs.real_graphs import FOLDER
 
 CONTEXT = struct.pack("<ii", 1, 0)
 ONE_TWO = np.array([1, 2], np.float32).tobytes()

@@ -10,8 +10,8 @@ from functools import partial
 import pytest
 
 import nbmod as mx
+from bench.real_graphs import texts
 from tests.programs import graph_runs
-from tests.programs.real_graphs import texts
 
 FACES = ["det1-symbol.json", "iface/m1", "iface/mnas",
          "1996scarlet+faster-mobile-retinaface__weights__16-symbol.json",

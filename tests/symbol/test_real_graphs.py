@@ -12,9 +12,9 @@ from functools import cache
 
 import pytest
 
+from bench.real_graphs import ARCHIVES, FOLDER, PUBLIC, records, texts
 from nbmod import MXNetError, sym
 from nbmod.ops import OPS
-from tests.programs.real_graphs import ARCHIVES, FOLDER, PUBLIC, records, texts
 
 # Ops that may be missing: the channelwise convolution is of a fork, unknown to MXNet, too.
 LATER = re.compile(r"ChannelwiseConvolution")

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-BESIDE = Path(__file__).resolve().parents[3] / "shared/reference/graphs"
+BESIDE = Path(__file__).resolve().parents[2] / "shared/reference/graphs"
 FOLDER = Path(os.environ.get("NBMOD_GRAPHS") or BESIDE)
 ARCHIVES = sorted(FOLDER.glob("*.json.gz"))
 PUBLIC = sorted((FOLDER / "public").glob("*.json"))
