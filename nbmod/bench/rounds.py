@@ -163,9 +163,12 @@ def run_rounds(arms: Sequence[Arm], seconds: float, is_done: Callable[[Rounds], 
     seed : int
         Of the order of the arms.
     pace : Pace, optional
-        Length of blocks, and pauses between them; default: short blocks without pauses.
+        Length of blocks, and pauses between them; default: the `pace` of an arm that has one, or
+        short blocks without pauses.
     """
-    pace, calls = pace or Pace(), []
+    paces = (getattr(arm, "pace", None) for arm in arms)
+    pace = pace or next(filter(None, paces), Pace())
+    calls: list[int] = []
     for arm in arms:
         time.sleep(pace.settle)
         warm_up(arm)

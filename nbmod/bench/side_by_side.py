@@ -30,6 +30,8 @@ class ArmTime:
         Of the arm.
     seconds : float
         Median of all blocks, for one call.
+    least : float
+        The shortest block, for one call: what shares of a peak are about.
     noise : float
         The ratio that two runs of this arm may show: 0.01 where they may differ by 1%; infinite
         where there were too few rounds to know it.
@@ -39,6 +41,7 @@ class ArmTime:
 
     name: str
     seconds: float
+    least: float
     noise: float
     ratio: Interval
 
@@ -100,7 +103,7 @@ def arm_times(rounds: Rounds) -> list[ArmTime]:
     blocks = np.maximum(rounds.seconds, LEAST).reshape(len(rounds), 2, count)
     medians, logs, shorter = np.median(blocks, axis=(0, 1)), np.log(blocks), np.log(
         blocks.min(axis=1))
-    return [ArmTime(rounds.names[arm], float(medians[arm]),
+    return [ArmTime(rounds.names[arm], float(medians[arm]), float(blocks[:, :, arm].min()),
                     float(np.expm1(_interval(logs[:, 0, arm] - logs[:, 1, arm]).reach)),
                     _interval(shorter[:, 0] - shorter[:, arm]).exp()) for arm in range(count)]
 

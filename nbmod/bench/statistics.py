@@ -74,6 +74,11 @@ class Interval:
         """Whether all of it lies farther than `radius` from 0, on one side."""
         return self.low > radius or self.high < -radius
 
+    def inverse(self) -> Interval:
+        """The interval of the inverse ratio."""
+        return Interval(*(1 / each if each else math.inf
+                          for each in (self.high, self.median, self.low)))
+
     def exp(self) -> Interval:
         """The interval of ratios whose logarithms this one is about."""
         return Interval(math.exp(self.low), math.exp(self.median), math.exp(self.high))

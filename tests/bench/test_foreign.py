@@ -62,6 +62,7 @@ def test_a_function_of_another_python_is_a_baseline(peer):
     x = np.array([1.0, 2.0])
     with bench.other_python(sys.executable, f"{peer}:negative", x, name="theirs", threads=3,
                             environment={"EXTRA": "1"}, sign=1.0) as arm:
+        assert arm.pace.settle, "threads of OpenMP spin after their work"
         result = bench.measure(np.negative, x, baseline=arm, seconds=0.05)
         assert result.baseline == "theirs" and result.ratio > 0
         assert bench.side_by_side({"ours": np.negative, "theirs": arm}, x,
@@ -89,6 +90,7 @@ def test_what_is_called_before_takes_no_time(peer):
     process = WorkerProcess(Path(sys.executable), Path(), "")
     try:
         pair = process.arm(f"{peer}:sleeping")
+        assert pair.pace == bench.Pace()
         alone = process.arm(f"{peer}:idle")
         asleep = process.arm(f"{peer}:idle", processor=True)
         # A sleep of 0.05 s is never shorter, and a call that does nothing takes microseconds.

@@ -24,6 +24,7 @@ from typing import IO, Any
 
 from ...base import MXNetError
 from ...ops.jit import num_threads
+from ..rounds import Pace
 from . import worker
 
 __all__ = ["ForeignArm", "WorkerCrash", "WorkerError", "WorkerProcess", "other_python"]
@@ -31,6 +32,8 @@ __all__ = ["ForeignArm", "WorkerCrash", "WorkerError", "WorkerProcess", "other_p
 PATIENCE = 600.0
 """Seconds that a call of `other_python` may take: the first ones import and compile."""
 
+SPINNING = Pace(block=0.01, settle=0.05)
+"""With several threads: OpenMP's spin for some 15 ms after their work."""
 LIBRARIES = ("OMP", "MKL", "OPENBLAS", "NUMBA")
 """All that a framework may compute with gets as many threads."""
 
@@ -230,6 +233,7 @@ class ForeignArm:
         self.name = name
         self._process, self._number = process, number
         self._warm, self._processor = warm, processor
+        self.pace = SPINNING if process.threads > 1 else Pace()
 
     def time(self, calls: int, turn: int) -> float:
         """Seconds of one of `calls` calls in that process.
@@ -277,7 +281,9 @@ def other_python(python: str | Path, source: str, *args: Any, name: str = "",
     Yields
     ------
     ForeignArm
-        The `baseline` of `measure`.  The process ends after the block.
+        The `baseline` of `measure`.  The process ends after the block.  Where it has several
+        threads, which spin after their work, a pause precedes every block and rounds take about a
+        second: `measure` then needs some 20 `seconds`.
 
     Raises
     ------
@@ -297,7 +303,7 @@ def other_python(python: str | Path, source: str, *args: Any, name: str = "",
     PyTorch is the baseline of a comparison by ::
 
         with bench.other_python("torch-env/bin/python", "peer.py:relu", x) as peer:
-            print(bench.measure(lambda: np.maximum(x, 0), baseline=peer))
+            print(bench.measure(np.maximum, x, 0, baseline=peer, seconds=20))
     """
     process = WorkerProcess(Path(python), Path.cwd(), "", PATIENCE, threads or num_threads(),
                             environment)
