@@ -11,14 +11,27 @@ from collections.abc import Sequence
 from .. import __version__
 from ..base import MXNetError
 from ..core.config import is_terminal
-from . import bench, convert, doctor, im2rec, inspect, launch, predict, rec, rec2idx, run, warmup
+from . import (
+    bench,
+    convert,
+    doctor,
+    explain,
+    im2rec,
+    inspect,
+    launch,
+    predict,
+    rec,
+    rec2idx,
+    run,
+    warmup,
+)
 from .imports import import_hint
 
 __all__ = ["main"]
 
 TOOLS = {"launch": launch, "bench": bench, "warmup": warmup, "doctor": doctor, "im2rec": im2rec,
          "rec2idx": rec2idx, "rec": rec, "convert": convert, "inspect": inspect,
-         "predict": predict}
+         "explain": explain, "predict": predict}
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -1,0 +1,172 @@
+"""`explain`: why every step of a network's plan is as it is, in words or as JSON.
+
+    nbmod explain net-symbol.json --shape data=16,3,224,224
+    nbmod explain net-symbol.json --shape data=16,3,224,224 --train --json facts.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from ..base import MXNetError, did_you_mean
+from .bench import add_shape_option
+from .imports import add_import_option, import_modules
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
+
+    from ..context import Context
+    from ..convert.model_formats import StoredModel
+    from ..explain.explanation import Explanation
+    from ..explain.wording import Answer
+    from ..symbol import Symbol
+
+__all__ = ["HELP", "arguments", "run"]
+
+HELP = "tell why every step of a plan is as it is: passes, memory, implementations"
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of the command."""
+    add = parser.add_argument
+    add("files", nargs="+", metavar="FILE", help="a model or an archive, as for inspect; or facts "
+        "that --json wrote")
+    add("--epoch", type=int, help="of a checkpoint; default: the newest")
+    add_shape_option(parser)
+    add("--type", action="append", default=[], type=_parse_type, metavar="NAME=TYPE",
+        help="the type of an input, such as data=float16; once for each")
+    add("--train", action="store_true", help="forward and backward, with gradients of all "
+        "parameters")
+    add("--ctx", type=_parse_context, default="cpu", help="where it runs, such as gpu or gpu(1); "
+        "default: %(default)s")
+    add("--json", metavar="FILE", help="write the facts to a file, too")
+    add_import_option(parser)
+
+
+def _parse_type(text: str) -> tuple[str, str]:
+    """data=float16 as a name and a type."""
+    name, equals, dtype = text.partition("=")
+    if not (name and equals and dtype):
+        raise argparse.ArgumentTypeError(f"{text!r} is not like data=float16")
+    return name, dtype
+
+
+def _parse_context(text: str) -> Context:
+    """gpu(1) as a context."""
+    from ..context import Context
+
+    match = re.fullmatch(r"(cpu|gpu)(?:\((\d+)\))?", text)
+    if not match:
+        raise argparse.ArgumentTypeError(f"{text!r} is not like cpu, gpu or gpu(1)")
+    return Context(match[1], int(match[2] or 0))
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print the answers, or a summary."""
+    from ..core.atomic import atomic_write, require_other_files, require_writable
+
+    if options.json:
+        require_other_files([options.json], options.files)
+        require_writable(options.json)
+    import_modules(options)
+    explanation = _explanation(options.files, options)
+    print("\n\n".join(map(str, _answers(explanation, options) or [explanation])))
+    if options.json:
+        with atomic_write(options.json) as file:
+            file.write(explanation.json().encode())
+    return 0
+
+
+def _answers(explanation: Explanation, options: argparse.Namespace) -> list[Answer]:
+    """The answers to the questions that options ask."""
+    return []
+
+
+# -- plans ----------------------------------------------------------------------------------------
+
+
+def _explanation(files: Sequence[str], options: argparse.Namespace) -> Explanation:
+    """The plan of the network in these files, or that of which a file has the facts."""
+    from ..execution.debug import compile_inputs
+    from ..explain.explanation import Explanation
+    from ..explain.facts import facts_of
+    from ..passes.switches import disabled_passes
+
+    if len(files) == 1 and _holds_facts(files[0]):
+        return Explanation.load(files[0])
+    network = _network(files, options)
+    inferred, compile_options = compile_inputs(network.symbol, options.ctx, network.requests,
+                                               network.types, "explain", network.shapes)
+    return Explanation(facts_of(
+        inferred, compile_options, network.symbol.name or "group", network.symbol.list_outputs(),
+        sorted(disabled_passes())))
+
+
+def _holds_facts(path: str) -> bool:
+    if not (path.endswith(".json") and os.path.isfile(path)):
+        return False
+    with open(path, "rb") as file:
+        try:
+            values = json.load(file)
+        except ValueError:
+            return False
+    return isinstance(values, dict) and "schema" in values
+
+
+class _PlannedNetwork(NamedTuple):
+    """A network as it would be bound."""
+
+    symbol: Symbol
+    shapes: dict[str, tuple[int, ...]]
+    types: dict[str, DTypeLike]
+    requests: dict[str, str]
+
+
+def _network(files: Sequence[str], options: argparse.Namespace) -> _PlannedNetwork:
+    """The network in files, with the shapes and types of parameters, inputs and options."""
+    from ..symbol.inference_symbol import labels_of
+    from .origins import describe
+
+    description = describe(files, options.epoch, dict(options.shape))
+    symbol, parameters = description.model.symbol, description.model.arg_params
+    if symbol is None:
+        raise MXNetError(f"explain: {files[0]} has parameters only, expected a network")
+    names, states = symbol.list_arguments(), description.model.aux_params
+    _require_names("--shape", options.shape, names)
+    _require_names("--type", options.type, names)
+    inputs = {**description.shapes, **dict(options.shape)}
+    arrays = {**parameters, **states}
+    shapes = {**{name: array.shape for name, array in arrays.items()}, **inputs}
+    _require_shapes(description.model, shapes)
+    labels = labels_of(symbol, shapes)
+    requests = {name: "write" for name in names if options.train and name not in labels
+                and name not in inputs}
+    return _PlannedNetwork(symbol, shapes, {**{name: array.dtype for name, array in arrays.items()},
+                                     **dict(options.type)}, requests)
+
+
+def _require_names(option: str, values: Sequence[tuple[str, object]], names: Sequence[str]
+                   ) -> None:
+    for name, _ in values:
+        if name not in names:
+            raise MXNetError(f"explain: {option} names {name!r}, which is no argument of the "
+                             f"network{did_you_mean(name, names)}")
+
+
+def _require_shapes(model: StoredModel, shapes: Mapping[str, tuple[int, ...]]) -> None:
+    """MXNetError that names the inputs whose shapes do not follow from the others."""
+    from ..diagram.visualization import HIDDEN
+
+    assert model.symbol is not None
+    known = zip(model.symbol.list_arguments(), model.symbol.infer_shape_partial(**shapes)[0] or (),
+                strict=False)
+    needed = [name for name, shape in known if name in model.inputs and not name.endswith(HIDDEN)
+              and (not shape or 0 in shape)]
+    if needed:
+        raise MXNetError(f"explain: the shape of {', '.join(needed)} does not follow from what is "
+                         f"known; give it, such as {model.shape_option()}")

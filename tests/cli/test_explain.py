@@ -1,0 +1,71 @@
+"""`nbmod explain`: plans of the files that `inspect` takes, and what it asks for."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import nbmod as mx
+from nbmod.cli import main as cli
+from tests.safetensors.test_safetensors import network, parameters
+
+
+@pytest.fixture
+def saved(tmp_path):
+    """The prefix of a checkpoint."""
+    net = network()
+    prefix = str(tmp_path / "net")
+    mx.model.save_checkpoint(prefix, 7, net, *parameters(net, data=(1, 1, 6, 6)))
+    return prefix
+
+
+@pytest.fixture
+def explain(capsys):
+    """Exit status and texts of `explain`."""
+    def call(*words):
+        status = cli.main(["explain", *map(str, words)])
+        told = capsys.readouterr()
+        return status, told.out, told.err
+    return call
+
+
+@pytest.mark.parametrize("suffix", ["", "-symbol.json", "-0007.params"])
+def test_files_of_a_checkpoint_have_one_plan(saved, explain, suffix):
+    status, text, _ = explain(saved + suffix, "--shape", "data=1,1,6,6")
+    executor = network().simple_bind(mx.cpu(), grad_req="null", data=(1, 1, 6, 6))
+    assert status == 0 and text == f"{executor.explain()}\n"
+
+
+def test_training_asks_for_gradients_of_parameters(saved, explain, tmp_path):
+    for name, files in (("a.json", saved), ("b.json", f"{saved}-symbol.json")):
+        assert explain(files, "--shape", "data=2,1,6,6", "--train", "--json", tmp_path / name
+                       )[0] == 0
+    facts = json.loads((tmp_path / "a.json").read_text())
+    assert facts == json.loads((tmp_path / "b.json").read_text())
+    names = facts["network"]["arguments"]
+    assert [*facts["network"]["requests"]] == [
+        name for name in names if name != "data" and not name.endswith("label")]
+    assert explain(tmp_path / "a.json")[1] == explain(saved, "--shape", "data=2,1,6,6",
+                                                      "--train")[1]
+
+
+@pytest.mark.parametrize("options, message", [
+    ([], "the shape of data does not follow"),
+    (["--shape", "dat=1,1,6,6"], "did you mean 'data'"),
+    (["--shape", "data=1,1,6,6", "--type", "date=float16"], "did you mean 'data'")])
+def test_it_says_which_inputs_it_needs(saved, explain, options, message):
+    status, _, told = explain(f"{saved}-symbol.json", *options)
+    assert status == 1 and message in told
+
+
+@pytest.mark.parametrize("options", [["--ctx", "tpu"], ["--type", "float16"]])
+def test_damaged_options_are_refused(saved, explain, options):
+    with pytest.raises(SystemExit):
+        explain(saved, "--shape", "data=1,1,6,6", *options)
+
+
+@pytest.mark.parametrize("content", ['{"schema": "nbmod.explain", "version": 99}', "[]", "{"])
+def test_files_that_are_no_facts_are_refused(tmp_path, explain, content):
+    (tmp_path / "facts.json").write_text(content)
+    assert explain(tmp_path / "facts.json")[0] == 1
