@@ -2,8 +2,10 @@
 
 The description of the package is the README.  Its links to files of the repository need an address
 outside of it: NBMOD_PROJECT_URL, which a maintainer sets for a release; without it they are plain
-text.  Everything else is in setup.cfg.  A stub package of its own (`nbmod-stubs`) would hide the types of
-nbmod from pyright, which merges partial stub packages with untyped packages only.
+text.  Everything else is in setup.cfg.
+
+A stub package of its own (`nbmod-stubs`) would hide the types of nbmod from pyright, which merges
+partial stub packages with untyped packages only.
 """
 
 from __future__ import annotations
