@@ -1,11 +1,13 @@
 """How often the kernel bench errs: false alarms on equal code, and slowdowns that it notices.
 
-    python -m bench.verdicts [--pairs 200] [--trials 100] [--seconds 30] [--roofs 10] [--out FOLDER]
+    python -m bench.verdicts [--pairs 200] [--trials 100] [--seconds 30] [--roofs 10]
+                             [--pytest 60] [--out FOLDER]
 
 A neighbour, a process that computes all the time, runs beside everything.  The code is a loop that
-numba compiled, whose time is known: it makes 100, 103 or 105 equal turns.  Results go to the
-terminal and to FOLDER/kernel-bench.md, with date and machine.  All of it takes about an hour and a
-half on two cores.
+numba compiled, whose time is known: it makes 100, 103 or 105 equal turns.  Runs of pytest with one
+test that does nothing show the price of the plugin (--pytest: rounds).  Results go to the terminal
+and to FOLDER/kernel-bench.md, with date and machine.  All of it takes about an hour and a half on
+two cores.
 """
 
 from __future__ import annotations
@@ -13,22 +15,29 @@ from __future__ import annotations
 import argparse
 import contextlib
 import datetime
+import io
 import platform
+import shutil
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import pytest
 
 from nbmod import bench
 from nbmod.bench import roofs
+from nbmod.bench.rounds import run_rounds
+from nbmod.bench.statistics import ERROR, median_interval
 from nbmod.ops.jit import kernel, num_threads
 from nbmod.ops.simd.host import cpu_name
 
+ROOT = Path(__file__).resolve().parents[1]
 UNIT = 700
 """Turns of the innermost loop in one of the hundred parts: some 100 us in all."""
 
@@ -120,12 +129,55 @@ def stability(runs: int, most: float, conditions: str) -> Iterator[Row]:
               not untold)
 
 
+class PytestRun:
+    """Runs of pytest in this process, which has imported pytest, with what `site` holds.
+
+    They take processor time of it, so that a neighbour counts less.
+    """
+
+    def __init__(self, name: str, tests: Path, site: Path) -> None:
+        self.name, self._tests, self._site = name, tests, site
+
+    def time(self, calls: int, turn: int) -> float:
+        """Seconds of one of `calls` runs."""
+        path = sys.path[:]
+        sys.path.append(str(self._site))
+        began = time.process_time()
+        for _ in range(calls):
+            sys.modules.pop("nbmod_pytest", None)
+            with contextlib.redirect_stdout(io.StringIO()):
+                assert not pytest.main(["-q", "-p", "no:cacheprovider", str(self._tests)])
+        taken = (time.process_time() - began) / calls
+        sys.path[:] = path
+        return taken
+
+
+def overhead(rounds: int) -> Iterator[Row]:
+    """Milliseconds that the plugin takes in a run of pytest that does not use it."""
+    with tempfile.TemporaryDirectory() as scratch:
+        sites = [Path(scratch, name) for name in ("with", "without")]
+        source, tests = Path(scratch, "source"), Path(scratch, "tests")
+        shutil.copytree(ROOT / "pytest_nbmod", source)
+        subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target",
+                        str(sites[0]), str(source)], check=True)
+        tests.mkdir()
+        (tests / "test_nothing.py").write_text("def test_nothing():\n    pass\n")
+        times = run_rounds([PytestRun(site.name, tests, site) for site in sites], 1e9,
+                           lambda so_far: len(so_far) == rounds)
+    least = times.seconds.reshape(rounds, 2, 2).min(axis=1)
+    taken = median_interval(1e3 * (least[:, 0] - least[:, 1]), ERROR)
+    yield Row("the plugin in a run of pytest that does not use it", "less than 5 ms",
+              f"{taken.median:.1f} ms (99% interval {taken.low:.1f} to {taken.high:.1f})",
+              taken.median < 5)
+
+
 def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.verdicts")
     parser.add_argument("--pairs", type=int, default=200)
     parser.add_argument("--trials", type=int, default=100)
     parser.add_argument("--seconds", type=float, default=30.0)
     parser.add_argument("--roofs", type=int, default=10)
+    parser.add_argument("--pytest", type=int, default=60)
     parser.add_argument("--out", type=Path, default=Path("bench-results"))
     options = parser.parse_args(argv)
     rows: list[Row] = []
@@ -140,6 +192,8 @@ def main(argv: Sequence[str] | None = None) -> None:
 def _parts(options: argparse.Namespace) -> Iterator[Iterator[Row]]:
     if options.roofs:
         yield stability(options.roofs, 0.05, "nothing beside them")
+    if options.pytest:
+        yield overhead(options.pytest)
     with neighbour(1):
         if options.roofs:
             yield stability(options.roofs, 0.10, "one busy neighbour")

@@ -64,6 +64,9 @@ class Result:
         The share of blocks that took 1.5 medians and more.
     rounds : Rounds
         All times, and the order in which they were taken.
+    operations, nbytes : float
+        Multiplications plus additions, and bytes read plus written, of one call; 0 where they are
+        not known.
     share : Share or None
         The part of the roof that limits it, where its operations or bytes are known.
     conditions : Conditions
@@ -81,6 +84,8 @@ class Result:
     verdict: Verdict | None
     more_rounds: int
     outliers: float
+    operations: float
+    nbytes: float
     share: Share | None
     rounds: Rounds = field(repr=False)
     conditions: conditions.Conditions = field(repr=False)
@@ -92,6 +97,7 @@ class Result:
                 "compile_seconds": self.compile_seconds, "first_seconds": self.first_seconds,
                 "baseline": self.baseline, "ratio": self.ratio, "interval": self.interval,
                 "verdict": None if self.verdict is None else str(self.verdict),
+                "operations": self.operations, "nbytes": self.nbytes,
                 "share": None if self.share is None else asdict(self.share),
                 "more_rounds": self.more_rounds, "outliers": self.outliers,
                 "arms": rounds.names, "calls": rounds.calls, "rounds": rounds.seconds.tolist(),
@@ -185,8 +191,10 @@ def measure(function: Callable[..., object], *args: Any,
         if callable(other):
             other = CallableArm(name_of(other), other, inputs)
             _first_call(other)
-        result = measure_arms(arm, other, seconds, smallest, seed, *first)
-        return replace(result, share=_share(result, function, args, operations, nbytes, cold))
+        result = replace(measure_arms(arm, other, seconds, smallest, seed, *first),
+                         operations=_known(operations, function, "operations"),
+                         nbytes=_known(nbytes, function, "nbytes"))
+        return replace(result, share=_share(result, args, cold))
 
 
 def measure_arms(arm: Arm, baseline: Arm | None, seconds: float,
@@ -215,17 +223,18 @@ def measure_arms(arm: Arm, baseline: Arm | None, seconds: float,
     return Result(name=arm.name, seconds=float(np.median(own)), noise=judgement.noise,
                   compile_seconds=compile_seconds,
                   first_seconds=max(0.0, first_seconds - float(np.median(own))),
-                  outliers=outlier_share(own), share=None, rounds=rounds,
-                  conditions=observed, **compared)
+                  outliers=outlier_share(own), operations=0.0, nbytes=0.0, share=None,
+                  rounds=rounds, conditions=observed, **compared)
 
 
-def _share(result: Result, function: object, args: tuple[Any, ...], operations: float | None,
-           nbytes: float | None, cold: bool) -> Share | None:
+def _known(count: float | None, function: object, name: str) -> float:
+    """A count that the caller gave, or an attribute of the function."""
+    return float(getattr(function, name, 0.0) if count is None else count)
+
+
+def _share(result: Result, args: tuple[Any, ...], cold: bool) -> Share | None:
     """The share of the roof, or an error where the function exceeds it."""
-    if operations is None:
-        operations = getattr(function, "operations", 0.0)
-    if nbytes is None:
-        nbytes = getattr(function, "nbytes", 0.0)
+    operations, nbytes = result.operations, result.nbytes
     if not operations and not nbytes:
         return None
     dtype = next((str(array.dtype) for array in arrays_of(args)

@@ -210,6 +210,16 @@ def test_what_is_faster_than_the_machine_is_an_error(known_roofs):
         bench.measure(lambda x: None, X[:10], nbytes=90, seconds=0.01)
 
 
+def test_results_know_what_was_counted(known_roofs):
+    def function(x):
+        pass
+
+    function.nbytes = 1e-7
+    result = bench.measure(function, X[:10], operations=1e-8, seconds=0.01)
+    assert (result.operations, result.nbytes) == (1e-8, 1e-7)
+    assert {"operations": 1e-8, "nbytes": 1e-7}.items() <= result.as_json().items()
+
+
 def test_shares_are_of_the_roof_that_limits(known_roofs):
     def share(*args, **options):
         return bench.share_of_roof(*args, roofs=known_roofs, **options)
@@ -386,14 +396,24 @@ def test_conditions_are_said_where_they_matter():
 
 def test_the_table_has_80_columns():
     row = {"name": "a_very_long_name_of_a_test[with parameters]", "seconds": 1.234e-5,
-           "noise": 0.004, "share": {"value": 0.871, "roof": "L2 bandwidth"}, "ratio": 0.871,
-           "interval": [0.86, 0.88], "verdict": "UNDECIDED",
+           "noise": 0.004, "share": {"value": 0.871, "roof": "bfloat16 peak"}, "ratio": 0.871,
+           "interval": [0.86, 0.88], "verdict": "UNDECIDED", "operations": 1.234e7,
+           "nbytes": 1.234e4, "compile_seconds": 1.5, "first_seconds": 0.0123,
            "conditions": Conditions(0.5).as_json()}
-    lines = report.table([row, row | {"share": None, "ratio": None, "interval": None,
-                                      "verdict": None, "noise": float("inf"), "name": "b"}])
+    alone = row | {"share": None, "ratio": None, "interval": None, "verdict": None, "name": "b",
+                   "noise": float("inf"), "compile_seconds": 0.0, "nbytes": 0.0}
+    lines = report.table([row, alone])
     assert max(map(len, lines)) <= 80
-    assert lines[1].split()[-7:] == ["0.4%", "87%", "0.871", "0.86", "-", "0.88", "UNDECIDED"]
-    assert "?" in lines[2]
+    assert lines[1].split()[2:] == ["12.3", "us", "0.4%", "0.871", "0.86", "-", "0.88", "UNDECIDED"]
+    assert lines[2].split() == ["b", "12.3", "us", "?"]
+    assert lines[3].split() == ["kernel", "GFLOP/s", "GB/s", "share", "of", "compile", "first",
+                                "call"]
+    assert lines[4].split()[2:] == ["1000", "1.00", "87%", "bfloat16", "1.50", "s", "12.3", "ms"]
+    assert lines[5].split() == ["b", "1000", "12.3", "ms"]
+    # Columns without anything are left out, and what then fits is one table.
+    assert [line.split() for line in report.table([alone])[:2]] == [
+        ["kernel", "time", "noise", "GFLOP/s", "first", "call"],
+        ["b", "12.3", "us", "?", "1000", "12.3", "ms"]]
     assert [report.duration(each) for each in (12.3, 0.9999, 1e-3, 4.5e-5, 3e-9)] == [
         "12.3 s", "1.00 s", "1.00 ms", "45.0 us", "3.00 ns"]
 
