@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import datetime
+import gc
 import io
 import platform
 import shutil
@@ -142,6 +143,7 @@ class PytestRun:
         """Seconds of one of `calls` runs."""
         path = sys.path[:]
         sys.path.append(str(self._site))
+        gc.collect()    # of the garbage of the other runs
         began = time.process_time()
         for _ in range(calls):
             sys.modules.pop("nbmod_pytest", None)
