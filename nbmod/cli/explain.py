@@ -2,6 +2,7 @@
 
     nbmod explain net-symbol.json --shape data=16,3,224,224
     nbmod explain net-symbol.json --shape data=16,3,224,224 --train --json facts.json
+    nbmod explain facts.json --why relu3 --alive conv1_output@40 --diff other-symbol.json
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import argparse
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..base import MXNetError, did_you_mean
@@ -44,8 +45,36 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "parameters")
     add("--ctx", type=_parse_context, default="cpu", help="where it runs, such as gpu or gpu(1); "
         "default: %(default)s")
+    _add_questions(parser.add_argument_group("questions, each as often as needed"))
     add("--json", metavar="FILE", help="write the facts to a file, too")
     add_import_option(parser)
+
+
+def _add_questions(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
+    add("--why", action="append", default=[], metavar="NODE",
+        help="what became of a node: pass by pass, its step, its implementation, its memory")
+    add("--why-not", action="append", default=[], type=_parse_pair(":"), metavar="NODE:PASS",
+        help="why a pass left a node as it is")
+    add("--alive", action="append", default=[], type=_parse_pair("@"), metavar="TENSOR@STEP",
+        help="why the memory of a tensor is not free at a step")
+    add("--storage", action="append", default=[], type=int, metavar="N",
+        help="who shares a piece of memory, and what it would cost not to")
+    add("--step", action="append", default=[], metavar="N", help="what a step, by its number or "
+        "name, reads and writes, by which implementation")
+    add("--peak", action="store_true", help="what is in memory when most of it is in use, and why")
+    add("--diff", metavar="OTHER", help="what differs in another plan: facts that --json wrote, or "
+        "a network, which is planned with the same options")
+
+
+def _parse_pair(separator: str) -> Callable[[str], tuple[str, str]]:
+    """A parser of options such as relu3:fuse_epilogue."""
+    def parse(text: str) -> tuple[str, str]:
+        left, middle, right = text.rpartition(separator)
+        if not (left and middle and right):
+            raise argparse.ArgumentTypeError(f"{text!r} is not like NAME{separator}NAME")
+        return left, right
+    return parse
 
 
 def _parse_type(text: str) -> tuple[str, str]:
@@ -75,16 +104,25 @@ def run(options: argparse.Namespace) -> int:
         require_writable(options.json)
     import_modules(options)
     explanation = _explanation(options.files, options)
-    print("\n\n".join(map(str, _answers(explanation, options) or [explanation])))
+    answers = list(_answers(explanation, options))
+    print("\n\n".join(map(str, answers)) if answers else explanation)
     if options.json:
         with atomic_write(options.json) as file:
             file.write(explanation.json().encode())
     return 0
 
 
-def _answers(explanation: Explanation, options: argparse.Namespace) -> list[Answer]:
+def _answers(explanation: Explanation, options: argparse.Namespace) -> Iterator[Answer]:
     """The answers to the questions that options ask."""
-    return []
+    yield from map(explanation.why, options.why)
+    yield from (explanation.why_not(*each) for each in options.why_not)
+    yield from (explanation.alive(*each) for each in options.alive)
+    yield from map(explanation.storage, options.storage)
+    yield from map(explanation.step, options.step)
+    if options.peak:
+        yield explanation.peak()
+    if options.diff:
+        yield explanation.compare(_explanation([options.diff], options))
 
 
 # -- plans ----------------------------------------------------------------------------------------

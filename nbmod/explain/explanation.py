@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import json
+from functools import cached_property
 from os import PathLike
 from pathlib import Path
 
 from ..base import MXNetError
+from . import memory_answers, node_answers
+from .node_history import NodeHistory
 from .overview import overview
+from .plan_comparison import compared
+from .plan_names import PlanNames
 from .schema import BindFacts, from_json, to_json
+from .step_answers import step_answer
+from .wording import Answer
 
 __all__ = ["Explanation"]
 
@@ -51,6 +58,147 @@ class Explanation:
 
     def __repr__(self) -> str:
         return overview(self.facts)
+
+    # -- answers ------------------------------------------------------------------------------
+
+    def why(self, node: str | int) -> Answer:
+        """Tell what became of a node: pass by pass, its step, its implementation, its memory.
+
+        Parameters
+        ----------
+        node : str or int
+            The name of a node of the symbol, or of its output; or the number of a node.
+
+        Raises
+        ------
+        MXNetError
+            If there is no such node, or several have this name.
+
+        Examples
+        --------
+        >>> net = mx.sym.exp(mx.sym.BlockGrad(mx.sym.Variable("x"), name="block"), name="exp")
+        >>> print(net.simple_bind(mx.cpu(), grad_req="null", x=(2, 3)).explain().why("block"))
+        block: BlockGrad, (2, 3) float32
+          skip_identities: block is x
+        its result is x, an array of the caller
+        """
+        return node_answers.why(self._history, self._names.node(node))
+
+    def why_not(self, node: str | int, pass_name: str) -> Answer:
+        """Tell why a pass has left a node as it is: its rule, and the facts that the rule saw.
+
+        Parameters
+        ----------
+        node : str or int
+            As for `why`.
+        pass_name : str
+            A pass, such as "fuse_elementwise"; see `nbmod.passes.switches.PASSES`.
+
+        Raises
+        ------
+        MXNetError
+            If there is no such node or pass.
+        """
+        return node_answers.why_not(self._history, self._names.node(node),
+                                    self._names.pass_name(pass_name))
+
+    def alive(self, tensor: str | int, step: str | int) -> Answer:
+        """Tell why the memory of a tensor is not free at a step: who has yet to read it.
+
+        Parameters
+        ----------
+        tensor : str or int
+            A tensor by name, as MXNet ("conv1_output") or a table of steps ("conv1") has it, or by
+            number.
+        step : str or int
+            A step by number, or by the name of its node.
+
+        Raises
+        ------
+        MXNetError
+            If there is no such tensor or step.
+        """
+        return memory_answers.alive(self.facts.plan, self._tensor(tensor), self._names.step(step))
+
+    def storage(self, number: int) -> Answer:
+        """Tell which tensors share a piece of memory, and what it would cost not to.
+
+        Parameters
+        ----------
+        number : int
+            The number of the storage; other answers name it.
+
+        Raises
+        ------
+        MXNetError
+            If there is no such storage.
+        """
+        return memory_answers.storage_answer(self.facts.plan, self._names.storage(number))
+
+    def step(self, step: str | int) -> Answer:
+        """Tell what a step reads and writes, where, how, and which other ways were rejected.
+
+        Parameters
+        ----------
+        step : str or int
+            The number of the step, or the name of its node.
+
+        Raises
+        ------
+        MXNetError
+            If there is no such step.
+        """
+        return step_answer(self._history, self._names.step(step))
+
+    def peak(self) -> Answer:
+        """Tell what is in memory when most of it is in use, and why."""
+        return memory_answers.peak(self.facts)
+
+    def compare(self, other: Explanation) -> Answer:
+        """Tell what differs in another plan: passes, steps, bytes by cause, implementations.
+
+        Parameters
+        ----------
+        other : Explanation
+            The plan that takes the place of this one: of a changed network, of other passes, or of
+            an earlier run, by `load`.
+
+        Examples
+        --------
+        >>> net = mx.sym.exp(mx.sym.sin(mx.sym.Variable("x"), name="sin"), name="exp")
+        >>> fused = net.simple_bind(mx.cpu(), grad_req="null", x=(2, 3)).explain()
+        >>> with mx.without_passes("fuse_elementwise"):
+        ...     plain = net.simple_bind(mx.cpu(), grad_req="null", x=(2, 3)).explain()
+        >>> print(plain.compare(fused))
+        """
+        return compared(self.facts, other.facts)
+
+    def _tensor(self, name: str | int) -> int:
+        """The entry of a name; MXNetError if its value is in no entry of the plan."""
+        entry = self._names.entry(name)
+        if entry is not None:
+            return entry
+        try:
+            node = self._names.node(name)
+        except MXNetError:
+            raise MXNetError(f"explain: there is no tensor {name!r}"
+                             f"{self._names.tensor_hint(str(name))}") from None
+        value = self._history.value(node, 0)
+        for eid, each in enumerate(self.facts.plan.entries):
+            if value == (each.node, each.output):
+                return eid
+        raise MXNetError(f"explain: {name!r} is in no memory, because a step computes it together "
+                         f"with other nodes:\n{self.why(node)}")
+
+    @cached_property
+    def _names(self) -> PlanNames:
+        return PlanNames(self.facts)
+
+    @cached_property
+    def _history(self) -> NodeHistory:
+        return NodeHistory(self.facts)
+
+    # -- files --------------------------------------------------------------------------------
 
     def json(self) -> str:
         """The facts as JSON, which `nbmod explain --diff` and scripts read."""

@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Iterator
 
 from .schema import BindFacts, GraphNodeFacts, PassFacts
-from .wording import counted, described_tensor, listed, step_label
+from .wording import counted, described_tensor, listed, step_title
 
 __all__ = ["is_rewired", "overview", "pass_changes"]
 
 INPUTS = 6
-"""Inputs and outputs that are shown."""
+"""Arguments and outputs that are shown."""
 
 
 def overview(facts: BindFacts) -> str:
@@ -28,8 +28,8 @@ def _network(facts: BindFacts) -> Iterator[str]:
            f"{'training' if network.training else 'inference'}, {counted(len(steps), 'step')} "
            f"({counted(sum(step.is_view for step in steps), 'view')}), "
            f"{facts.plan.memory.total:,} bytes")
-    yield ("inputs: " if network.training else "arguments: ") + listed(
-        (f"{name} {described_tensor(variables[name])}" for name in fed), INPUTS)
+    yield "arguments: " + listed((f"{name} {described_tensor(variables[name])}"
+                                  for name in [*fed, *network.requests]), INPUTS)
     yield "outputs: " + listed((f"{name} {described_tensor(facts.nodes[node].outputs[index])}"
                                 for name, (node, index) in zip(
         network.outputs, facts.outputs, strict=True)), INPUTS)
@@ -75,4 +75,4 @@ def _memory(facts: BindFacts) -> Iterator[str]:
            f"{memory.unshared:,} bytes if nothing shared memory")
     if memory.peak_step is not None:
         yield (f"peak: {memory.live[memory.peak_step]:,} bytes at "
-               f"{step_label(facts.plan, memory.peak_step)}")
+               f"{step_title(facts.plan, memory.peak_step)}")

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from .schema import GraphNodeFacts, Json, PlanFacts, RemarkFacts, TensorFacts
+from .schema import (
+    CandidateFacts,
+    GraphNodeFacts,
+    ImplementationFacts,
+    Json,
+    PlanFacts,
+    RemarkFacts,
+    TensorFacts,
+)
 
-__all__ = ["Answer", "counted", "described_node", "described_remark", "described_tensor", "listed",
-           "step_label"]
+__all__ = ["Answer", "counted", "described_implementation", "described_memory", "described_node",
+           "described_remark", "described_storage", "described_tensor", "listed", "shortened",
+           "step_label", "step_title"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -41,13 +50,68 @@ def described_tensor(tensor: TensorFacts | None) -> str:
 def described_node(node: GraphNodeFacts) -> str:
     """An operator with the parameters that are not defaults."""
     parameters = ", ".join(f"{name}={value}" for name, value in node.parameters.items())
-    return f"{node.op}({parameters})" if node.op else "variable"
+    return f"{node.op}({parameters})" if parameters else node.op or "variable"
 
 
 def step_label(plan: PlanFacts, index: int) -> str:
+    """The number and name of a step."""
+    return f"step {index} {plan.steps[index].name}"
+
+
+def step_title(plan: PlanFacts, index: int) -> str:
     """The number, name and operator of a step."""
-    step = plan.steps[index]
-    return f"step {index}, {step.name} ({step.op})"
+    return f"{step_label(plan, index)} ({plan.steps[index].op})"
+
+
+def described_memory(plan: PlanFacts, eid: int) -> str:
+    """Where an entry is, and whose memory it has."""
+    entry = plan.entries[eid]
+    if entry.view_of is not None:
+        return f"a view of {plan.entries[entry.view_of].name}"
+    if entry.storage is None:
+        return PLACES[entry.kind]
+    place = described_storage(plan, entry.storage)
+    if entry.nbytes != plan.storages[entry.storage].nbytes or entry.offset:
+        place += f", of which {entry.nbytes:,} bytes from {entry.offset:,}"
+    if entry.in_place_of is not None:
+        return f"{place}, in place of {plan.entries[entry.in_place_of].name}"
+    if entry.producer is not None and plan.steps[entry.producer].is_view:
+        return f"{place}, as {plan.entries[plan.steps[entry.producer].reads[0]].name} is"
+    return f"{place}, added to" if entry.adds else place
+
+
+PLACES = {"variable": "an array of the caller", "gradient": "the caller's array of a gradient",
+          "constant": "kept by the program; computed when what it reads has changed",
+          "unread": "none, since nothing reads it", "planned": "none"}
+"""Memory of entries without a storage, by kind."""
+
+
+def described_storage(plan: PlanFacts, sid: int) -> str:
+    """Size and address of a storage."""
+    storage = plan.storages[sid]
+    where = ("in a buffer of its own" if storage.offset is None else f"at {storage.offset:,}"
+             if len(plan.memory.arenas) < 2 else
+             f"at {storage.offset:,} of {[*plan.memory.arenas][storage.space]}")
+    return f"storage {sid}, {storage.nbytes:,} bytes {where}"
+
+
+def described_implementation(choice: ImplementationFacts | None, title: str = "implementation"
+                             ) -> Iterator[str]:
+    """A line for what was chosen, and one for each that was rejected; so for parts of it."""
+    if choice is None:
+        return
+    chosen = choice.chosen
+    yield f"{title}: " + ("none" if chosen is None else _candidate(chosen))
+    for each in choice.rejected:
+        yield f"  rejected: {_candidate(each)}"
+    for part in () if chosen is None else chosen.parts:
+        yield from (f"  {line}" for line in described_implementation(part, part.op))
+
+
+def _candidate(candidate: CandidateFacts) -> str:
+    cost = [] if candidate.cost is None else [f"estimated {candidate.cost / 1e3:,.1f} us"]
+    return ", ".join([f"{candidate.name} ({candidate.source})", *cost,
+                      *([candidate.why_not] if candidate.why_not else [])])
 
 
 def described_remark(remark: RemarkFacts) -> str:
@@ -70,6 +134,12 @@ def _evidence(value: Json) -> str:
 def counted(count: int, noun: str, plural: str = "") -> str:
     """A number and its noun."""
     return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
+
+
+def shortened(lines: Sequence[str], most: int = 12) -> list[str]:
+    """The first lines, and the number of the others."""
+    rest = len(lines) - most
+    return [*lines[:most], f"and {rest} more"] if rest > 1 else list(lines)
 
 
 def listed(words: Iterable[str], most: int = 8) -> str:

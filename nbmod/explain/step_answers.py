@@ -1,0 +1,75 @@
+"""Answers about a step: what it reads and writes, where, by which implementation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from .node_history import NodeHistory
+from .schema import Json, PlanFacts, StepFacts
+from .wording import (
+    Answer,
+    counted,
+    described_implementation,
+    described_memory,
+    described_storage,
+    described_tensor,
+    step_label,
+    step_title,
+)
+
+__all__ = ["step_answer"]
+
+
+def step_answer(history: NodeHistory, index: int) -> Answer:
+    """What a step does.
+
+    Parameters
+    ----------
+    history : NodeHistory
+        The facts of the plan.
+    index : int
+        The step.
+    """
+    facts = history.facts
+    plan, step = facts.plan, facts.plan.steps[index]
+    computes = [node for node in facts.graph
+                if facts.nodes[node].op and history.last(node) == step.node]
+    gradients = [number for number, each in enumerate(plan.steps) if each.forward == index]
+    lines = [f"{step_title(plan, index)}, {step.phase} on {step.context}"]
+    if computes:
+        lines.append(f"  computes {', '.join(facts.nodes[node].name for node in computes)}")
+    lines += (f"  {line}" for line in _arrays(plan, step))
+    lines += (f"  gradient of {step_label(plan, each)}" for each in [step.forward]
+              if each is not None)
+    lines += (f"  its gradient: {step_label(plan, each)}" for each in gradients)
+    lines += (f"  {line}" for line in _work(step))
+    for body in step.subgraphs:
+        lines += [f"  runs a body of {counted(len(body.steps), 'step')} in "
+                  f"{body.memory.total:,} bytes:",
+                  *(f"    {step_title(body, each)}" for each in range(len(body.steps)))]
+    data: dict[str, Json] = {
+        "step": index, "name": step.name, "op": step.op, "computes": computes,
+        "reads": list(step.reads), "writes": list(step.writes), "scratch": list(step.scratch),
+        "operations": step.operations, "nbytes": step.nbytes, "forward": step.forward,
+        "gradients": gradients, "is_view": step.is_view}
+    return Answer("\n".join(lines), data)
+
+
+def _arrays(plan: PlanFacts, step: StepFacts) -> Iterator[str]:
+    for verb, eids in (("reads", step.reads), ("writes", step.writes)):
+        for eid in eids:
+            if eid is not None:
+                entry = plan.entries[eid]
+                yield (f"{verb} {entry.name}, {described_tensor(entry.tensor)}: "
+                       f"{described_memory(plan, eid)}")
+    for sid in step.scratch:
+        yield f"workspace: {described_storage(plan, sid)}"
+
+
+def _work(step: StepFacts) -> Iterator[str]:
+    if step.is_view:
+        yield "a view: nothing runs, the result is in memory already"
+        return
+    yield (f"{step.operations:,} operations, " if step.operations else "") + (
+        f"{step.nbytes:,} bytes read and written")
+    yield from described_implementation(step.implementation)
