@@ -4,14 +4,18 @@
 has bound and compiled everything: the code that processes a batch at run time.  A nested function
 (generator expression, comprehension, lambda) counts as part of the function around it.
 
+`docs/internals/reading.md` lists the functions to read, in three sittings; `coverage` is the part
+of the lines of `trace` that it has.
+
 `python -m tests.reading_path` prints the functions by file.
 """
 
 from __future__ import annotations
 
 import ast
+import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
 from types import CodeType, FrameType
@@ -20,8 +24,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import nbmod as mx
+from nbmod.ops.elementwise import codegen, formula, formula_op, kernel_cache
+from nbmod.ops.optimizer import sgd_update
 
 ROOT = Path(mx.__file__).parent
+PAGE = ROOT.parent / "docs" / "internals" / "reading.md"
+SITTINGS = ("First", "Second", "Third")
 
 
 class Function(NamedTuple):
@@ -130,17 +138,55 @@ def trace_bind() -> list[Function]:
                                                  session.data.provide_label))
 
 
+def trace_kernels() -> list[Function]:
+    """The functions of a first `fit` that finds no kernel of a formula and writes them all."""
+    for module in (codegen, formula, formula_op, kernel_cache, sgd_update):
+        for value in vars(module).values():
+            if hasattr(value, "cache_clear"):
+                value.cache_clear()
+    sgd_update.Update.program.cache_clear()
+    for name in [name for name in sys.modules if name.startswith("Activation_")]:
+        del sys.modules[name]       # a kernel that is made anew is compiled anew
+    return called_by(Session.make().fit)
+
+
+def listed(sitting: str) -> list[tuple[str, str]]:
+    """(file, function) of the rows of a sitting's tables on the page."""
+    _, _, section = PAGE.read_text(encoding="utf-8").partition(f"## {sitting} sitting")
+    rows = [row.split("|") for row in section.split("\n## ")[0].splitlines()
+            if row.startswith("| `nbmod/")]
+    return [(row[1].strip(" `").removeprefix("nbmod/"), name)
+            for row in rows for name in re.findall(r"`([\w.]+)`", row[2])]
+
+
+def page() -> set[tuple[str, str]]:
+    """(file, function) of all sittings."""
+    return {one for sitting in SITTINGS for one in listed(sitting)}
+
+
+def coverage(functions: Iterable[Function]) -> float:
+    """The part of the lines of these functions that the page has, a number from 0 to 1."""
+    on_page = page()
+    lines = {on: sum(one.lines for one in functions if ((one.file, one.name) in on_page) is on)
+             for on in (False, True)}
+    return lines[True] / sum(lines.values())
+
+
 def main() -> None:
-    """Print the functions, file by file: those of `fit`, or with the argument `bind` those of bind.
+    """Print the functions, file by file: those of `fit` once all is bound, or with an argument
+    those of `bind`, or those of a first `fit` that makes `kernels`.
     """
-    functions = trace_bind() if sys.argv[1:] == ["bind"] else trace()
+    functions = {"bind": trace_bind, "kernels": trace_kernels, "": trace}["".join(sys.argv[1:])]()
+    on_page = page()
     for file in sorted({function.file for function in functions}):
         mine = [function for function in functions if function.file == file]
         print(f"{file}: {sum(function.lines for function in mine)}")
         for function in mine:
-            print(f"  {function.line:4} {function.name}: {function.lines}")
+            star = "*" if (file, function.name) in on_page else " "
+            print(f" {star}{function.line:4} {function.name}: {function.lines}")
     print(f"{sum(one.lines for one in functions)} lines of {len(functions)} functions in "
-          f"{len({one.file for one in functions})} files")
+          f"{len({one.file for one in functions})} files; {coverage(functions):.0%} of these lines "
+          f"are on the page")
 
 
 if __name__ == "__main__":
