@@ -76,7 +76,7 @@ def _functions(path: Path) -> list[tuple[int, int, Function]]:
             if isinstance(child, ast.FunctionDef):
                 first = min([child.lineno, *(one.lineno for one in child.decorator_list)])
                 assert child.end_lineno is not None
-                lines = child.end_lineno - first + 1 - _docstring_lines(child)
+                lines = child.end_lineno - first + 1 - docstring_lines(child)
                 found.append((first, child.end_lineno, Function(
                     path.relative_to(ROOT).as_posix(), first, prefix + child.name, lines)))
             elif isinstance(child, ast.ClassDef):
@@ -88,10 +88,10 @@ def _functions(path: Path) -> list[tuple[int, int, Function]]:
     return found
 
 
-def _docstring_lines(function: ast.FunctionDef) -> int:
-    """Lines of the docstrings in a function and in those nested in it."""
+def docstring_lines(tree: ast.AST) -> int:
+    """Lines of the docstrings of a function, or of those in a class or module."""
     total = 0
-    for node in ast.walk(function):
+    for node in ast.walk(tree):
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and ast.get_docstring(node):
             text = node.body[0]
             assert text.end_lineno is not None
