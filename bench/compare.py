@@ -1,4 +1,4 @@
-"""nbmod, MXNet, PyTorch and onnxruntime in turns, each in its own process and environment.
+"""nbmod, MXNet, PyTorch, onnxruntime and OpenVINO in turns, each in its own process.
 
     python -m bench.compare [suite ...] [--only NAME ...] [--peers NAME ...] [--rounds N]
                             [--budget SECONDS] [--processor] [--out FOLDER]
@@ -28,7 +28,7 @@ import numpy as np
 from tests.oracle.client import Oracle, OracleCrash, OracleError
 
 from . import memory, startup
-from .environments import PEERS, python_of
+from .environments import INFER_ONLY, PEERS, USUAL, python_of
 from .report import Result, host, publish, show
 from .workloads import SUITES, Workload, workloads
 
@@ -77,7 +77,7 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
 def arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments that all benchmarks share."""
     parser.add_argument("--only", nargs="+", default=[], help="beginnings of workloads' names")
-    parser.add_argument("--peers", nargs="+", choices=list(PEERS), default=list(PEERS))
+    parser.add_argument("--peers", nargs="+", choices=list(PEERS), default=USUAL)
     parser.add_argument("--rounds", type=int, default=5, help="default: %(default)s")
     parser.add_argument("--budget", type=float, default=20,
                         help="seconds for a workload, after two rounds; default: %(default)s")
@@ -141,7 +141,7 @@ def _prepared(title: str, network: dict[str, Any], workers: dict[str, Oracle]) -
     """The results of `entry.prepare`, of the frameworks that can run the network."""
     ready = {}
     for name, worker in workers.items():
-        if name == "onnxruntime" and network["training"]:
+        if name in INFER_ONLY and network["training"]:
             continue
         try:
             ready[name] = worker.call("entry.prepare", name, network)
@@ -192,7 +192,7 @@ def _memory(workers: dict[str, Oracle], options: argparse.Namespace) -> Iterator
 def _startup(workers: dict[str, Oracle], options: argparse.Namespace) -> Iterator[Result]:
     """Import and first expression in fresh processes; kernels cold and from the cache."""
     modules = {"nbmod": "nbmod", "mxnet": "mxnet", "pytorch": "torch",
-               "onnxruntime": "onnxruntime"}
+               "torch_compile": "torch", "onnxruntime": "onnxruntime", "openvino": "openvino"}
     for title, code in (("import", startup.IMPORT), ("first expression", startup.EXPRESSION)):
         values = {}
         for name, worker in workers.items():

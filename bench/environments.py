@@ -16,11 +16,18 @@ from nbmod.core.config import CONFIG
 from . import mxnet_environment
 from .virtual_environment import Environment
 
-__all__ = ["PEERS", "python_of"]
+__all__ = ["INFER_ONLY", "PEERS", "USUAL", "python_of"]
 
-PEERS = {"nbmod": "nbmod", "mxnet": "MXNet", "pytorch": "PyTorch", "onnxruntime": "onnxruntime"}
+PEERS = {"nbmod": "nbmod", "mxnet": "MXNet", "pytorch": "PyTorch",
+         "torch_compile": "torch.compile", "onnxruntime": "onnxruntime", "openvino": "OpenVINO"}
 """Modules of `bench.frameworks` and the frameworks' names."""
-REQUIREMENTS = {"pytorch": ("torch", "numpy"), "onnxruntime": ("onnxruntime", "onnx", "numpy")}
+INFER_ONLY = ("onnxruntime", "openvino")
+USUAL = [name for name in PEERS if name != "torch_compile"]
+"""Those that are compared unless others are named: `torch.compile` compiles for minutes."""
+REQUIREMENTS = {"pytorch": ("torch", "numpy"), "onnxruntime": ("onnxruntime", "onnx", "numpy"),
+                "openvino": ("openvino", "onnx", "numpy")}
+HOMES = {"torch_compile": "pytorch"}
+"""Frameworks in the environment of another one."""
 FIRST = {"pytorch": ("--retries", "0", "--timeout", "15", "torch", "--index-url",
                      "https://download.pytorch.org/whl/cpu")}
 """Smaller wheels of PyTorch, without CUDA, where this address can be reached."""
@@ -36,7 +43,7 @@ def python_of(framework: str) -> Path | None:
             if mxnet_environment.find_python() is None:
                 mxnet_environment.main()
             return mxnet_environment.find_python()
-        return _made(framework)
+        return _made(HOMES.get(framework, framework))
     except (OSError, subprocess.SubprocessError) as error:
         print(f"*** {PEERS[framework]} is left out: {error}", file=sys.stderr)
         return None
