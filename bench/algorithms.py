@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import argparse
 import os
-import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from math import inf
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
@@ -23,6 +23,7 @@ os.environ["NUMBA_NUM_THREADS"] = "1"
 
 import numpy as np
 
+from nbmod.bench import Pace, side_by_side
 from nbmod.ops import dispatch
 from nbmod.ops.dispatch import NUMBA, Choice
 from nbmod.ops.jit import denormals
@@ -34,12 +35,12 @@ from nbmod.ops.op import Call, Spec
 
 from . import shapes
 from .layers import CONVOLUTIONS, POOLINGS, TRANSPOSED, Layer
+from .peers import arm_of
 
 BATCHES = (1, 32)
 MOST = 3 * 10 ** 8
 """Multiplications of a layer; a batch with more is left out."""
-BUDGET = 0.004
-"""Seconds of each turn."""
+PACE = Pace(block=0.004)
 DIRECTIONS: tuple[Direction, ...] = ("forward", "data", "weight")
 
 
@@ -106,18 +107,10 @@ def random_cases(count: int) -> Iterator[tuple[str, Geometry]]:
 
 def seconds(runs: Sequence[Callable[[], None]], turns: int) -> list[float]:
     """The least processor time of each, in turns."""
-    least = [float("inf")] * len(runs)
-    for run in runs:
-        run()
-    for _ in range(turns):
-        for number, run in enumerate(runs):
-            spent, count = 0.0, 0
-            while spent < BUDGET or count < 1:
-                started = time.thread_time()
-                run()
-                taken = time.thread_time() - started
-                least[number], spent, count = min(least[number], taken), spent + taken, count + 1
-    return least
+    arms = {str(number): arm_of(run, str(number), processor=True)
+            for number, run in enumerate(runs)}
+    return [each.least for each in side_by_side(arms, seconds=inf, rounds=turns,
+                                                pace=PACE).values()]
 
 
 def convolutions(cases: Iterator[tuple[str, Geometry]], without: Sequence[str], dtype: Any,

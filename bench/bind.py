@@ -2,7 +2,7 @@
 
     python -m bench.bind [network ...]
 
-Processor seconds, the least of some rounds, kernels from the cache.  `bind` is `simple_bind` for
+Medians of processor time, kernels from the cache.  `bind` is `simple_bind` for
 inference, `train` with gradients, `reshape` that of the trained executor; `switch` is the change of
 a BucketingModule to a bucket of a new length.  DenseNet is one of the graphs of real models
 (`bench.real_graphs`), left out where these are absent.
@@ -14,17 +14,15 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-import nbmod as mx
-from tests.oracle.client import Oracle
-from tests.programs import binding_programs as programs
+from nbmod.bench.rounds import Arm
 
 from .networks import resnet
-from .peers import mxnet_worker
+from .peers import HEAD, arms_of, cells, mxnet_worker, timed
+from .programs import binding_programs as programs
 from .real_graphs import texts
 
-ROUNDS = 3
 CHAINS = [100, 1000, 20_000, 200_000]
-BUCKETS = [35, 30, 25, 20]
+BUCKETS = [35, 30]
 
 
 def networks() -> dict[str, tuple[Any, dict, dict]]:
@@ -48,30 +46,21 @@ def networks() -> dict[str, tuple[Any, dict, dict]]:
     return found
 
 
-def show(title: str, ours: Mapping[str, float], theirs: Mapping[str, float]) -> None:
-    """One line for each stage."""
-    for stage, seconds in ours.items():
-        peer = theirs.get(stage, float("nan"))
-        print(f"{title:12} {stage:8} {seconds * 1e3:9.1f} {peer * 1e3:9.1f} {seconds / peer:6.2f}",
-              flush=True)
-
-
-def compare(worker: Oracle | None, function: str, *args: Any) -> tuple[Any, Any]:
-    """The results of a program of `binding_programs` in nbmod and in MXNet."""
-    ours = getattr(programs, function)(mx, *args)
-    theirs = worker.call("mx_scripts.run", "binding_programs", function, *args) if worker else None
-    return ours, theirs
+def show(title: str, stage: str, arms: Mapping[str, Arm]) -> None:
+    """One line for a stage."""
+    print(f"{title:12} {stage:8} {cells(timed(arms))}", flush=True)
 
 
 def main(names: list[str]) -> None:
     worker = mxnet_worker()
-    print(f"{'network':12} {'stage':8} {'nbmod ms':>9} {'MXNet ms':>9} {'ratio':>6}")
+    print(f"{'network':12} {'stage':8} {HEAD}")
     for name, case in networks().items():
-        if not names or name in names:
-            show(name, *compare(worker, "stage_seconds", *case, ROUNDS))
+        for stage in programs.STAGES if not names or name in names else ():
+            if stage != "compose" or not isinstance(case[0], str):
+                show(name, stage, arms_of(worker, programs.stage, stage, *case, processor=True))
     if not names:
-        ours, theirs = compare(worker, "switch_seconds", BUCKETS, 32)
-        show("lstm buckets", {"switch": ours}, {"switch": theirs} if worker else {})
+        show("lstm buckets", "switch", arms_of(worker, programs.switch, BUCKETS, 32,
+                                               processor=True))
 
 
 if __name__ == "__main__":

@@ -6,8 +6,8 @@
 Suites: models (default), small, rnn, ops, memory, startup, or all of them by `all`; `bench.goals`
 runs the goals of the CPU engine.  `--only` takes prefixes of names of workloads, as in `--only
 "resnet50 infer"`.  All frameworks get the same data and the same number of threads; in every round
-each runs for a moment, in turn, and medians over all rounds are compared.  A peer whose outputs of
-inference do not agree is left out.  A table goes to the terminal, all figures to
+each runs for two moments, in random order, and medians over all rounds are compared.  A peer whose
+outputs of inference do not agree is left out.  A table goes to the terminal, all figures to
 FOLDER/<suite>.json, and a chart to FOLDER/<suite>.svg (.txt without matplotlib).
 """
 
@@ -15,27 +15,27 @@ from __future__ import annotations
 
 import argparse
 import os
-import statistics
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tests.oracle.client import Oracle, OracleCrash, OracleError
+from nbmod.base import MXNetError
+from nbmod.bench import ArmTime, Pace, side_by_side
+from nbmod.bench.foreign.process import ForeignArm, WorkerCrash, WorkerError, WorkerProcess
 
 from . import memory, startup
 from .environments import INFER_ONLY, PEERS, USUAL, python_of
 from .report import Result, host, publish, show
+from .virtual_environment import ROOT
 from .workloads import SUITES, Workload, workloads
 
-TURN = 0.25
-"""Seconds that one framework runs for at a time, at least one step."""
-SETTLE = 0.2
-"""Seconds between two frameworks: threads of some spin for a while after work."""
+PACE = Pace(block=0.1, settle=0.2)
+"""The threads of some frameworks spin for a while after work."""
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -48,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             _run(suite, workers, options)
 
 
-def _run(suite: str, workers: dict[str, Oracle], options: argparse.Namespace) -> None:
+def _run(suite: str, workers: dict[str, WorkerProcess], options: argparse.Namespace) -> None:
     """Run a suite; results before an interruption are kept."""
     about = host(options.threads, {name: worker.call("entry.version", name)
                                    for name, worker in workers.items()})
@@ -78,9 +78,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments that all benchmarks share."""
     parser.add_argument("--only", nargs="+", default=[], help="beginnings of workloads' names")
     parser.add_argument("--peers", nargs="+", choices=list(PEERS), default=USUAL)
-    parser.add_argument("--rounds", type=int, default=5, help="default: %(default)s")
+    parser.add_argument("--rounds", type=int, default=8,
+                        help="the most, of two blocks of each; default: %(default)s")
     parser.add_argument("--budget", type=float, default=20,
-                        help="seconds for a workload, after two rounds; default: %(default)s")
+                        help="seconds for the rounds of a workload; default: %(default)s")
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--processor", action="store_true",
                         help="processor time of all threads, divided by their number: for machines "
@@ -88,15 +89,16 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", type=Path, default=Path("bench-results"))
 
 
-def workers_of(peers: Sequence[str], threads: int) -> Iterator[tuple[str, Oracle]]:
+def workers_of(peers: Sequence[str], threads: int) -> Iterator[tuple[str, WorkerProcess]]:
     """Processes of nbmod and of the installed `peers`."""
     for name in dict.fromkeys(["nbmod", *peers]):
         python = python_of(name)
         if python is not None:
-            yield name, Oracle(python, timeout=900, threads=threads, package="bench.frameworks")
+            yield name, WorkerProcess(python, ROOT, "bench.frameworks", timeout=900,
+                                      threads=threads)
 
 
-def _results(suite: str, workers: dict[str, Oracle], options: argparse.Namespace
+def _results(suite: str, workers: dict[str, WorkerProcess], options: argparse.Namespace
              ) -> Iterator[Result]:
     if suite in OTHERS:
         yield from OTHERS[suite](workers, options)
@@ -108,36 +110,59 @@ def _results(suite: str, workers: dict[str, Oracle], options: argparse.Namespace
 # -- time -------------------------------------------------------------------------------------
 
 
-def measured(workload: Workload, workers: dict[str, Oracle], options: argparse.Namespace
+def measured(workload: Workload, workers: dict[str, WorkerProcess], options: argparse.Namespace
              ) -> Result:
     """Median milliseconds of every framework that can run `workload`."""
     network = workload.network(options.threads)
     ready = _prepared(workload.name, network, workers)
     _require_agreement(workload.name, ready)
-    times: dict[str, list[float]] = {name: [] for name in ready}
-    started = time.monotonic()
-    for number in range(options.rounds):
-        if number >= 2 and time.monotonic() - started > options.budget:
-            break
-        for name, answer in list(ready.items()):
-            time.sleep(SETTLE)
-            repeats = max(1, min(50, int(TURN / max(answer["seconds"], 1e-6))))
-            try:
-                times[name] += workers[name].call("entry.seconds", repeats, options.processor)
-            except (OracleError, OracleCrash) as error:
-                _leave_out(workload.name, name, error)
-                del ready[name], times[name]
-    for name in ready:
+    arms = {name: Peer(name, workers[name].arm("entry.step", processor=options.processor,
+                                               warm=False)) for name in ready}
+    times: dict[str, ArmTime] = {}
+    while arms and not times:
+        try:
+            times = side_by_side(arms, seconds=options.budget, rounds=options.rounds, pace=PACE)
+        except LeftOut as error:
+            _leave_out(workload.name, error.name, error)
+            del arms[error.name], ready[error.name]
+    for name, arm in arms.items():
+        arm.forget()
         workers[name].call("entry.forget")
     operations, nbytes = workload.cost()
     shared = options.threads if options.processor else 1
     return Result(workload.name, "ms",
-                  {name: 1e3 * statistics.median(each) / shared for name, each in times.items()},
+                  {name: 1e3 * each.seconds / shared for name, each in times.items()},
                   operations, 0 if workload.training else nbytes,
-                  {name: answer["note"] for name, answer in ready.items() if answer["note"]})
+                  {name: answer["note"] for name, answer in ready.items() if answer["note"]},
+                  {name: each.noise for name, each in times.items() if isfinite(each.noise)})
 
 
-def _prepared(title: str, network: dict[str, Any], workers: dict[str, Oracle]) -> dict[str, Any]:
+class LeftOut(Exception):
+    """A framework that fails in the middle."""
+
+    def __init__(self, name: str, error: Exception):
+        super().__init__(str(error))
+        self.name = name
+
+
+class Peer:
+    """The arm of a framework."""
+
+    def __init__(self, name: str, arm: ForeignArm):
+        self.name, self._arm = name, arm
+
+    def time(self, calls: int, turn: int) -> float:
+        try:
+            return self._arm.time(calls, turn)
+        except MXNetError as error:
+            raise LeftOut(self.name, error) from error
+
+    def forget(self) -> None:
+        self._arm.forget()
+
+
+def _prepared(title: str, network: dict[str, Any], workers: dict[str, WorkerProcess]
+              ) -> dict[str, Any]:
     """The results of `entry.prepare`, of the frameworks that can run the network."""
     ready = {}
     for name, worker in workers.items():
@@ -145,7 +170,7 @@ def _prepared(title: str, network: dict[str, Any], workers: dict[str, Oracle]) -
             continue
         try:
             ready[name] = worker.call("entry.prepare", name, network)
-        except (OracleError, OracleCrash) as error:
+        except (WorkerError, WorkerCrash) as error:
             _leave_out(title, name, error)
     return ready
 
@@ -169,7 +194,7 @@ def _require_agreement(title: str, ready: dict[str, Any]) -> None:
 # -- memory and start ---------------------------------------------------------------------------
 
 
-def _memory(workers: dict[str, Oracle], options: argparse.Namespace) -> Iterator[Result]:
+def _memory(workers: dict[str, WorkerProcess], options: argparse.Namespace) -> Iterator[Result]:
     """Planned memory of nbmod and MXNet; peak memory of training processes."""
     planner = memory.mxnet_worker() if "mxnet" in workers else None
     for name in memory.CASES:
@@ -183,13 +208,13 @@ def _memory(workers: dict[str, Oracle], options: argparse.Namespace) -> Iterator
     for workload in workloads("models", options.only or ["resnet50 train"]):
         values = {}
         for name in _prepared(workload.name, workload.network(options.threads), workers):
-            workers[name].call("entry.seconds", 2)
+            workers[name].call("entry.run", 2)
             values[name] = workers[name].call("entry.peak_megabytes")
             workers[name].close()  # the next workload begins with a fresh process
         yield Result(f"{workload.name}, peak of the process", "MB", values)
 
 
-def _startup(workers: dict[str, Oracle], options: argparse.Namespace) -> Iterator[Result]:
+def _startup(workers: dict[str, WorkerProcess], options: argparse.Namespace) -> Iterator[Result]:
     """Import and first expression in fresh processes; kernels cold and from the cache."""
     modules = {"nbmod": "nbmod", "mxnet": "mxnet", "pytorch": "torch",
                "torch_compile": "torch", "onnxruntime": "onnxruntime", "openvino": "openvino"}

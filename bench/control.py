@@ -4,7 +4,7 @@
 
 The body is a plain recurrent cell: two dense layers, a sum, tanh.  `written out` has the nodes of
 all iterations in one graph, so it is what the steps cost without a loop around them.  Figures are
-the best of several runs, after the kernels have been compiled.
+medians, taken after the kernels have been compiled.
 """
 
 from __future__ import annotations
@@ -12,11 +12,10 @@ from __future__ import annotations
 from typing import Any
 
 import nbmod as mx
-from tests.programs import common
 
-from .peers import mxnet_worker
+from .peers import arms_of, mxnet_worker, timed
+from .programs import steps
 
-REPEATS = 15
 SIZES = [(50, 4, 8), (50, 32, 256), (500, 1, 4)]
 """Iterations, batch, units."""
 
@@ -58,12 +57,12 @@ def main() -> None:
         shapes = {"data": (rows, batch, units), "state": (batch, units)}
         for name, make in (("foreach", loop), ("written out", written_out)):
             net = make(rows, units)
-            runs = [common.seconds(mx, net, shapes, REPEATS)]
-            if worker is not None:
-                runs.append(worker.call("mx_bench.op_seconds", net.tojson(), shapes, REPEATS))
-            best = [min(times) / rows * 1e6 for run in runs for times in zip(*run, strict=True)]
+            found = [timed(arms_of(worker, program, net.tojson(), shapes))
+                     for program in (steps.forward, steps.backward)]
+            values = [each[way].seconds / rows * 1e6 for way in ("nbmod", "MXNet")
+                      for each in found]
             print(f"| {rows}, {batch}, {units} | {name} | "
-                  + " | ".join(f"{value:.1f}" for value in best) + " |", flush=True)
+                  + " | ".join(f"{value:.1f}" for value in values) + " |", flush=True)
 
 
 if __name__ == "__main__":

@@ -12,11 +12,11 @@ least.
 from __future__ import annotations
 
 import argparse
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
+from nbmod.bench import side_by_side
 from nbmod.bench.roofs import measured_roofs
 from nbmod.ops.blocked import choose_algorithm
 from nbmod.ops.blocked.address_tables import Sliding
@@ -24,6 +24,8 @@ from nbmod.ops.blocked.blocked_convolution import Kernels
 from nbmod.ops.blocked.reorder import from_blocks, into_blocks
 from nbmod.ops.device import CPU
 from nbmod.ops.jit import denormals, num_threads
+
+from .peers import arm_of
 
 SLIDE = Sliding((3, 3), pad=(1, 1))
 RESNET = [(batch, c, c, size) for batch in (16, 1)
@@ -72,15 +74,11 @@ def weighed(k: Kernels, x: np.ndarray, g: np.ndarray) -> tuple[Callable[[], None
     return k.weight(blocks, grads, packed, gw, workspace=CPU.empty(*k.weight_workspace)), gw
 
 
-def seconds(run: Callable[[], None]) -> float:
-    """The least processor time of some runs, per thread."""
-    times: list[float] = []
-    run()
-    while sum(times) < BUDGET or len(times) < 4:
-        started = time.process_time()
-        run()
-        times.append(time.process_time() - started)
-    return min(times) / num_threads()
+def seconds(runs: Sequence[Callable[[], None]]) -> list[float]:
+    """The least processor time of each, per thread, in turns."""
+    times = side_by_side({str(number): arm_of(run, str(number), processor=True)
+                          for number, run in enumerate(runs)}, seconds=BUDGET * len(runs))
+    return [each.least / num_threads() for each in times.values()]
 
 
 def speeds(peak: float, weights: bool) -> Iterator[str]:
@@ -89,14 +87,14 @@ def speeds(peak: float, weights: bool) -> Iterator[str]:
     for name, layers in (("ResNet-50", RESNET), ("VGG-16", VGG)):
         for case in layers:
             layer = layer_of(*case, weights)
-            work, cells = 2 * 9 * np.prod([*case, case[-1]], dtype=float), []
+            work, runs = 2 * 9 * np.prod([*case, case[-1]], dtype=float), []
             for algorithm in choose_algorithm.candidates(layer):
                 k = layer.kernels(algorithm, 1)
                 x, w = arrays(k, np.random.RandomState(0))
-                run, _ = (weighed(k, x, gradient(k, np.random.RandomState(1))) if weights
-                          else prepared(k, x, w))
-                rate = work / seconds(run)
-                cells.append(f"{rate / 1e9:.0f} GFLOP/s, {rate / peak:.0%}")
+                runs.append((weighed(k, x, gradient(k, np.random.RandomState(1))) if weights
+                             else prepared(k, x, w))[0])
+            cells = [f"{work / taken / 1e9:.0f} GFLOP/s, {work / taken / peak:.0%}"
+                     for taken in seconds(runs)]
             best = choose_algorithm.NAMES[choose_algorithm.choose(layer).algorithm]
             yield f"| {name} {case} | {' | '.join(cells)} | {best} |"
 

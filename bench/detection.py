@@ -1,12 +1,11 @@
 """The ops of detectors at the sizes detectors use them, nbmod and MXNet interleaved in one run.
 
     python -m bench.detection [name ...]      a table: milliseconds, ratio
-    python -m pytest bench/detection.py       nbmod's rows by pytest-benchmark, MXNet's beside them
+    python -m pytest bench/detection.py       the same by the fixture `kernel_benchmark`
 
 Names are prefixes of rows' names.  Boxes are many detections of each of some objects, as from a
-network.  Figures are medians, taken after the kernels have been compiled; the last column is the
-ratio of the best times instead, which is less sensitive to other load; nan where MXNet lacks the
-op.  `results/detection-cpu.md` is such a table.
+network.  Figures are medians, taken after the kernels have been compiled; nan where MXNet lacks the
+op.  `results/detection-cpu.md` has such figures.
 """
 
 from __future__ import annotations
@@ -23,12 +22,11 @@ import numpy as np
 import pytest
 
 import nbmod as mx
-from tests.oracle.client import Oracle
-from tests.programs import common
+from nbmod.bench.side_by_side import ArmTime
 
-from .peers import mxnet_worker
+from .peers import arm_of, interval, mxnet_worker, peer_arm, timed
+from .programs import steps
 
-ROUNDS, REPEATS = 5, 5
 HEIGHT, WIDTH, STRIDE = 608, 800, 16
 Arrays = dict[str, np.ndarray]
 
@@ -93,14 +91,15 @@ class Case:
     peer_grad: bool = True
     """Whether MXNet has the gradient on the CPU."""
 
-    def build(self) -> tuple[Any, dict[str, tuple[int, ...]], Arrays]:
-        """Symbol, shapes, values."""
+    def arguments(self) -> tuple[str, dict[str, tuple[int, ...]], Arrays, dict[str, str]]:
+        """Of `steps.forward` and `steps.backward`."""
         values = self.make()
-        symbol = common.compose(mx, self.op, self.attrs, list(values), True)
-        return symbol, {name: value.shape for name, value in values.items()}, values
-
-    def requests(self, grad: tuple[str, ...]) -> dict[str, str]:
-        return {name: "write" if name in grad else "null" for name in self.make()}
+        module, name = ((mx.sym.contrib, self.op.removeprefix("_contrib_"))
+                        if self.op.startswith("_contrib_") else (mx.sym, self.op))
+        symbol = getattr(module, name)(**{each: mx.sym.Variable(each) for each in values},
+                                       **self.attrs, name="op")
+        return (symbol.tojson(), {name: value.shape for name, value in values.items()}, values,
+                {name: "write" if name in self.grad else "null" for name in values})
 
 
 def pooling(channels: int, rois: np.ndarray, **more: np.ndarray) -> Callable[[], Arrays]:
@@ -222,56 +221,42 @@ CASES = {
 
 # ---------------------------------------------------------------------------------------- measuring
 
-def peer_seconds(worker: Oracle | None, case: Case) -> list[tuple[float, float]]:
-    """Seconds of MXNet's forward and backward runs; NaN where it is absent."""
-    if worker is None:
-        return [(float("nan"),) * 2]
-    symbol, shapes, values = case.build()
-    grad = case.requests(case.grad if case.peer_grad else ())
-    return worker.call("mx_bench.op_seconds", symbol.tojson(), shapes, REPEATS, values, grad)
+def compare(worker: Any, case: Case, backward: bool) -> dict[str, ArmTime]:
+    """Times of a pass of nbmod, and of MXNet where it has it."""
+    program = steps.backward if backward else steps.forward
+    *graph, requests = case.arguments()
+    arms: dict[str, Any] = {"nbmod": arm_of(program(mx, *graph, requests))}
+    if worker and (case.peer_grad or not backward):
+        arms["MXNet"] = peer_arm(worker, program, *graph, requests if case.peer_grad else "null")
+    return timed(arms)
 
 
-def compare(worker: Oracle | None, case: Case) -> tuple[np.ndarray, np.ndarray]:
-    """Seconds (runs, 2) of forward and backward, of nbmod and of MXNet."""
-    symbol, shapes, values = case.build()
-    ours: list[tuple[float, float]] = []
-    theirs: list[tuple[float, float]] = []
-    for _ in range(ROUNDS):
-        ours += common.seconds(mx, symbol, shapes, REPEATS, values, case.requests(case.grad))
-        theirs += peer_seconds(worker, case)
-    return np.array(ours), np.array(theirs)
-
-
-def row(ours: np.ndarray, theirs: np.ndarray) -> str:
-    """The cells of one direction: medians in milliseconds, ratio, ratio of the best times."""
-    mine, peer = 1e3 * np.median(ours), 1e3 * np.median(theirs)
-    return f"{mine:.2f} | {peer:.2f} | {mine / peer:.2f} | {ours.min() / theirs.min():.2f} |"
+def row(times: dict[str, ArmTime]) -> str:
+    """The cells of one direction: medians in milliseconds, ratio and its interval."""
+    mine, peer = times["nbmod"], times["MXNet"]
+    return (f"{1e3 * mine.seconds:.2f} | {1e3 * peer.seconds:.2f} | {peer.ratio.median:.2f} | "
+            f"{interval(peer.ratio)} |")
 
 
 def main(names: list[str]) -> None:
     worker = mxnet_worker()
-    version = worker.call("mx_ops.version") if worker else "absent"
+    version = worker.call("in_mxnet.version") if worker else "absent"
     print(f"{date.today()}, nbmod {mx.__version__}, MXNet {version}, "
           f"{os.cpu_count()} threads, {platform.machine()}: `python -m bench.detection`\n\n"
-          "| op | | nbmod ms | MXNet ms | ratio | of best |\n|---|---|--:|--:|--:|--:|")
+          "| op | | nbmod ms | MXNet ms | ratio | 99% interval |\n|---|---|--:|--:|--:|--:|")
     for name, case in CASES.items():
         if names and not name.startswith(tuple(names)):
             continue
-        ours, theirs = compare(worker, case)
-        print(f"| {name} | forward | {row(ours[:, 0], theirs[:, 0])}", flush=True)
+        print(f"| {name} | forward | {row(compare(worker, case, False))}", flush=True)
         if case.grad:
-            peer = theirs[:, 1] if case.peer_grad else np.array([np.nan])
-            print(f"| {name} | backward | {row(ours[:, 1], peer)}", flush=True)
+            print(f"| {name} | backward | {row(compare(worker, case, True))}", flush=True)
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_op(benchmark: Any, worker: Oracle | None, name: str) -> None:
+def test_op(beside: Any, name: str) -> None:
     """One row per op: forward and backward together."""
-    case = CASES[name]
-    symbol, shapes, values = case.build()
-    benchmark(common.stepper(mx, symbol, shapes, values, case.requests(case.grad)))
-    theirs = np.median(peer_seconds(worker, case), axis=0)
-    benchmark.extra_info["mxnet_seconds"] = float(theirs.sum())
+    *graph, requests = CASES[name].arguments()
+    beside(steps.step, *graph, requests if CASES[name].peer_grad else "null")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Chains of elementwise operators, nbmod and MXNet interleaved.
 
     python -m bench.elementwise [name ...]       a table: milliseconds, ratios, share of bandwidth
-    python -m pytest bench/elementwise.py        nbmod's rows by pytest-benchmark, MXNet's beside
+    python -m pytest bench/elementwise.py        training by the fixture `kernel_benchmark`
 
 `alone` is nbmod without fusion.  The bytes of a chain are those of its inputs and outputs, each
 once: the memory traffic of one fused kernel.  Their share is of the bandwidth of a copy in the same
@@ -11,7 +11,6 @@ process.  Figures are medians, taken after the kernels have been compiled.
 from __future__ import annotations
 
 import os
-import statistics
 import sys
 from collections.abc import Callable
 from contextlib import contextmanager
@@ -22,12 +21,11 @@ import pytest
 
 import nbmod as mx
 from nbmod.bench.roofs import measured_roofs
-from tests.oracle.client import Oracle
-from tests.programs import common
+from nbmod.bench.side_by_side import ArmTime
 
-from .peers import mxnet_worker
+from .peers import HEAD, arm_of, arms_of, cells, mxnet_worker, timed
+from .programs import steps
 
-ROUNDS, REPEATS = 3, 7
 Shapes = dict[str, tuple[int, ...]]
 MANY = (4, 1024, 1024)
 
@@ -86,46 +84,35 @@ def moved(symbol: Any, shapes: Shapes) -> int:
     return 4 * sum(map(prod, (*arguments, *outputs)))
 
 
-def compare(worker: Oracle | None, name: str, grad: str) -> list[float]:
-    """Median seconds of a step: nbmod, nbmod without fusion, MXNet."""
+def compare(worker: Any, name: str, grad: str) -> dict[str, ArmTime]:
+    """Times of a step: nbmod, nbmod without fusion, MXNet."""
     build, shapes = CASES[name]
-    symbol = build()
-    times: list[list[float]] = [[], [], []]
-    step = common.stepper(mx, symbol, shapes, grad=grad)
+    case = build().tojson(), shapes, None, grad
+    arms = arms_of(worker, steps.step, *case)
     with alone():
-        single = common.stepper(mx, symbol, shapes, grad=grad)
-    for _ in range(ROUNDS):
-        times[0] += [sum(step()) for _ in range(REPEATS)]
-        times[1] += [sum(single()) for _ in range(REPEATS)]
-        if worker:
-            times[2] += map(sum, worker.call("mx_bench.op_seconds", symbol.tojson(), shapes,
-                                             REPEATS, None, grad))
-    return [statistics.median(column) if column else float("nan") for column in times]
+        arms["alone"] = arm_of(steps.step(mx, *case))
+    return timed(arms)
 
 
 def main(names: list[str]) -> None:
     worker, copied = mxnet_worker(), measured_roofs().nbytes["copy"]
-    print(f"{'chain':12} {'':8} {'nbmod ms':>9} {'alone ms':>9} {'MXNet ms':>9} {'/alone':>6} "
-          f"{'/MXNet':>6} {'GB/s':>6} {'of copy':>7}")
+    print(f"{'chain':12} {'':8} {HEAD} {'alone ms':>9} {'ratio':>6} {'GB/s':>6} {'of copy':>7}")
     for name in names or CASES:
         build, shapes = CASES[name]
         for grad in ("null", "write"):
-            ours, single, theirs = compare(worker, name, grad)
+            times = compare(worker, name, grad)
+            ours, single = times["nbmod"].seconds, times["alone"]
             rate = moved(build(), shapes) / ours if grad == "null" else float("nan")
-            print(f"{name:12} {'forward' if grad == 'null' else 'training':8} {ours * 1e3:9.3f} "
-                  f"{single * 1e3:9.3f} {theirs * 1e3:9.3f} {ours / single:6.2f} "
-                  f"{ours / theirs:6.2f} {rate / 1e9:6.1f} {rate / copied:7.0%}",
-                  flush=True)
+            print(f"{name:12} {'forward' if grad == 'null' else 'training':8} {cells(times)} "
+                  f"{single.seconds * 1e3:9.3f} {single.ratio.median:6.2f} {rate / 1e9:6.1f} "
+                  f"{rate / copied:7.0%}", flush=True)
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_chain(benchmark: Any, worker: Oracle | None, name: str) -> None:
+def test_chain(beside: Any, name: str) -> None:
     """One row per chain: forward and backward together."""
     build, shapes = CASES[name]
-    benchmark(common.stepper(mx, build(), shapes))
-    if worker:
-        benchmark.extra_info["mxnet_seconds"] = statistics.median(map(sum, worker.call(
-            "mx_bench.op_seconds", build().tojson(), shapes, REPEATS)))
+    beside(steps.step, build().tojson(), shapes)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from typing import Any
@@ -21,6 +20,7 @@ from typing import Any
 import numpy as np
 
 import nbmod as mx
+from nbmod import bench
 from nbmod.bench.networks import bound
 from nbmod.bench.roofs import measured_roofs
 from nbmod.cli.bench import step_times
@@ -82,7 +82,7 @@ def product() -> Iterator[Found]:
     """A matrix product."""
     net = mx.sym.dot(mx.sym.Variable("lhs"), mx.sym.Variable("rhs"))
     executor = bound(net, {"lhs": (1024, 1024), "rhs": (1024, 1024)}, False)
-    share = 2 * 1024 ** 3 / _seconds(executor.forward) / measured_roofs().operations["float32"]
+    share = 2 * 1024 ** 3 / _least(executor.forward) / measured_roofs().operations["float32"]
     yield "product of 1024 x 1024 matrices", "at least 85% of the FMA peak", f"{share:.0%}", \
         share >= 0.85
 
@@ -92,51 +92,38 @@ def elementwise() -> Iterator[Found]:
     a, b, c = map(mx.sym.Variable, "abc")
     shape = (16, 256, 56, 56)
     executor = bound(mx.sym.relu(a * b + c) * 0.5 + a, dict.fromkeys("abc", shape), False)
-    share = 4 * 4 * np.prod(shape) / _seconds(executor.forward) / measured_roofs().nbytes["copy"]
+    share = 4 * 4 * np.prod(shape) / _least(executor.forward) / measured_roofs().nbytes["copy"]
     yield "a chain of five elementwise operators", "at least 80% of copy bandwidth", \
         f"{share:.0%}", share >= 0.8
 
 
 def threads() -> Iterator[Found]:
     """ResNet-50, one thread and two, in turns."""
-    executor, most = _resnet(16), mx.get_num_threads()
-    if most < 2:
+    if mx.get_num_threads() < 2:
         return
-    times: dict[int, list[float]] = {1: [], 2: []}
-    try:
-        for _ in range(5):
-            for count, found in times.items():
-                mx.set_num_threads(count)
-                found.append(_seconds(executor.forward, 2))
-    finally:
-        mx.set_num_threads(most)
-    gain = min(times[1]) / min(times[2])
+    _, two = bench.sweep_threads(_resnet(16).forward, counts=(1, 2), seconds=10)
     yield "ResNet-50 by two threads instead of one", "at least 1.8 times as fast", \
-        f"{gain:.2f}", gain >= 1.8
+        f"{two.speedup.median:.2f}", two.speedup.median >= 1.8
 
 
 def denormals() -> Iterator[Found]:
     """The same product with normal and with denormal values."""
     x = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=512, no_bias=True, name="fc")
-    times = []
-    for scale in (1.0, 1e-39):
+    executors = {}
+    for name, scale in (("denormal", 1e-39), ("normal", 1.0)):
         executor = x.simple_bind(mx.cpu(), grad_req="null", data=(512, 512))
         for array in executor.arg_dict.values():
             array[:] = 1.0
         executor.arg_dict["data"][:] = scale
-        times.append(_seconds(executor.forward))
+        executors[name] = executor.forward
+    ratio = bench.side_by_side(executors)["normal"].ratio.median
     yield "a product with denormal numbers", "no slower than with others", \
-        f"{times[1] / times[0]:.2f} times as long", times[1] < 1.2 * times[0]
+        f"{ratio:.2f} times as long", ratio < 1.2
 
 
-def _seconds(call: Callable[[], Any], repeats: int = 15) -> float:
-    """The least time of some calls, after a warm-up call."""
-    times = []
-    for _ in range(repeats + 1):
-        started = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - started)
-    return min(times[1:])
+def _least(run: Callable[[], Any]) -> float:
+    """The least time of a call."""
+    return bench.side_by_side({"": run})[""].least
 
 
 def starts() -> Iterator[Found]:
@@ -179,7 +166,7 @@ def peaks(options: argparse.Namespace) -> Iterator[Found]:
     for name, worker in workers_of(("nbmod", "mxnet"), options.threads):
         with closing(worker):
             worker.call("entry.prepare", name, workload.network(options.threads))
-            worker.call("entry.seconds", 3)
+            worker.call("entry.run", 3)
             found[name] = worker.call("entry.peak_megabytes")
     if len(found) == 2:
         ratio = found["nbmod"] / found["mxnet"]

@@ -22,11 +22,12 @@ from pathlib import Path
 from typing import Any
 
 import nbmod as mx
+from nbmod.bench.foreign.process import WorkerCrash, WorkerError, WorkerProcess
 from nbmod.core.gpus import gpus_offered
-from tests.oracle.client import Oracle, OracleCrash, OracleError
 
 from .compare import measured
 from .report import Result
+from .virtual_environment import ROOT
 from .workloads import Shape, Workload, model, variable
 
 VARIANTS: dict[str, tuple[str, dict[str, bool]]] = {
@@ -37,11 +38,11 @@ VARIANTS: dict[str, tuple[str, dict[str, bool]]] = {
 LAYERS = 200
 
 
-class Variant(Oracle):
+class Variant(WorkerProcess):
     """A process that runs networks on the GPU with its own options."""
 
     def __init__(self, framework: str, extras: dict[str, bool]):
-        super().__init__(Path(sys.executable), timeout=300, package="bench.frameworks")
+        super().__init__(Path(sys.executable), ROOT, "bench.frameworks", timeout=300)
         self.framework, self.extras = framework, extras
 
     def call(self, function: str, *args: Any, **kwargs: Any) -> Any:
@@ -54,8 +55,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.gpu")
     parser.add_argument("names", nargs="*")
     parser.add_argument("--budget", type=float, default=4,
-                        help="seconds for a workload, after two rounds; default: %(default)s")
-    parser.add_argument("--rounds", type=int, default=5, help="default: %(default)s")
+                        help="seconds for the rounds of a workload; default: %(default)s")
+    parser.add_argument("--rounds", type=int, default=8, help="the most; default: %(default)s")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args(argv, argparse.Namespace(threads=1, processor=False))
     if not mx.num_gpus():
@@ -87,7 +88,7 @@ def _workers() -> Iterator[tuple[str, Variant]]:
         worker = Variant(framework, extras)
         try:
             worker.call("entry.version", framework)
-        except (OracleError, OracleCrash) as error:
+        except (WorkerError, WorkerCrash) as error:
             worker.close()
             print(f"*** {name} is left out: {error}", file=sys.stderr)
         else:

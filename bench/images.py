@@ -1,7 +1,7 @@
 """Image ops at the sizes of ImageNet, nbmod and MXNet interleaved in one run.
 
     python -m bench.images [name ...]         a table: milliseconds, ratio
-    python -m pytest bench/images.py          nbmod's rows by pytest-benchmark, MXNet's beside them
+    python -m pytest bench/images.py          the same by the fixture `kernel_benchmark`
 
 Names are prefixes of rows' names.  Figures are medians of eager calls, with each package's default
 threads: one in nbmod, whose iterators process an image per thread.
@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 import platform
-import statistics
 import sys
 from datetime import date
 from typing import Any
@@ -20,12 +19,10 @@ import numpy as np
 import pytest
 
 import nbmod as mx
-from tests.oracle.client import Oracle
-from tests.programs import image_op_programs
 
-from .peers import mxnet_worker
+from .peers import arms_of, interval, mxnet_worker, timed
+from .programs import steps
 
-ROUNDS, REPEATS = 5, 9
 PHOTO, CROP = (480, 640, 3), (224, 224, 3)
 FACTORS = {"min_factor": 0.8, "max_factor": 1.2}
 
@@ -50,49 +47,31 @@ CASES: dict[str, tuple[str, dict[str, Any], tuple[int, ...], str]] = {
 }
 
 
-def call_of(name: str) -> tuple[str, dict[str, Any], np.ndarray, int]:
-    """The arguments of `image_op_programs.seconds`."""
+def call_of(name: str) -> tuple[str, dict[str, Any], np.ndarray]:
+    """The arguments of `steps.image_op`."""
     op, attrs, shape, dtype = CASES[name]
-    image = np.random.default_rng(0).integers(0, 256, shape).astype(dtype)
-    return op, attrs, image, REPEATS
-
-
-def peer_seconds(worker: Oracle | None, name: str) -> list[float]:
-    """MXNet's times; NaN without it."""
-    if worker is None:
-        return [float("nan")]
-    return worker.call("mx_scripts.run", "image_op_programs", "seconds", *call_of(name))
-
-
-def compare(worker: Oracle | None, name: str) -> tuple[float, float]:
-    """Median seconds of nbmod and of MXNet."""
-    ours: list[float] = []
-    theirs: list[float] = []
-    for _ in range(ROUNDS):
-        ours += image_op_programs.seconds(mx, *call_of(name))
-        theirs += peer_seconds(worker, name)
-    return statistics.median(ours), statistics.median(theirs)
+    return op, attrs, np.random.default_rng(0).integers(0, 256, shape).astype(dtype)
 
 
 def main(names: list[str]) -> None:
     worker = mxnet_worker()
-    version = worker.call("mx_ops.version") if worker else "absent"
+    version = worker.call("in_mxnet.version") if worker else "absent"
     print(f"{date.today()}, nbmod {mx.__version__}, MXNet {version}, "
           f"{os.cpu_count()} threads, {platform.machine()}: `python -m bench.images`\n\n"
-          "| op | nbmod ms | MXNet ms | ratio |\n|---|--:|--:|--:|")
+          "| op | nbmod ms | MXNet ms | ratio | 99% interval |\n|---|--:|--:|--:|--:|")
     for name in CASES:
         if not names or name.startswith(tuple(names)):
-            mine, peer = compare(worker, name)
-            print(f"| {name} | {mine * 1e3:.2f} | {peer * 1e3:.2f} | {mine / peer:.2f} |",
+            times = timed(arms_of(worker, steps.image_op, *call_of(name)))
+            mine, peer = times["nbmod"], times["MXNet"]
+            print(f"| {name} | {mine.seconds * 1e3:.2f} | {peer.seconds * 1e3:.2f} | "
+                  f"{peer.ratio.median:.2f} | {interval(peer.ratio)} |",
                   flush=True)
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_op(benchmark: Any, worker: Oracle | None, name: str) -> None:
+def test_op(beside: Any, name: str) -> None:
     """One row per op."""
-    op, attrs, image, _ = call_of(name)
-    benchmark(image_op_programs.seconds, mx, op, attrs, image, 1)
-    benchmark.extra_info["mxnet_seconds"] = statistics.median(peer_seconds(worker, name))
+    beside(steps.image_op, *call_of(name))
 
 
 if __name__ == "__main__":

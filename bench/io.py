@@ -1,13 +1,12 @@
 """Input pipelines: images, text and records as a training loop gets them, interleaved with MXNet.
 
     python -m bench.io [name ...]           tables: items per second, ratio
-    python -m pytest bench/io.py            nbmod's rows by pytest-benchmark, MXNet's beside them
+    python -m pytest bench/io.py            epochs by the fixture `kernel_benchmark`
 
 Names are prefixes of rows' names.  Files are generated, and in the page cache.  An epoch is timed
-from the reset on; kernels are compiled before.  Ratios are medians over pairs of epochs, one of
-each package in succession: nbmod's items per second over MXNet's, so nbmod is faster above 1.  The
-last column is the same per second of processor time of all threads, which does not depend on other
-load.
+from the reset on; kernels are compiled before.  Ratios are of nbmod's items per second over
+MXNet's, so nbmod is faster above 1.  The last column is the same per second of processor time of
+all threads, which does not depend on other load.
 
 Records are compared with a copy of their file from the page cache into one buffer of 1 MB.  The
 next column is the upper bound for records that are `bytes` objects: the faster of two loops over
@@ -20,11 +19,9 @@ from __future__ import annotations
 import contextlib
 import os
 import platform
-import resource
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import date
@@ -32,25 +29,24 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-import numpy as np
 import pytest
 
 import nbmod as mx
+from nbmod.bench.foreign.process import WorkerProcess
+from nbmod.bench.side_by_side import ArmTime
+from nbmod.bench.subjects import CallableArm, InputSets
 from nbmod.imgproc import codecs
-from tests.oracle.client import Oracle
-from tests.programs import throughput_programs as programs
 
 from .io_files import RECORD_SIZES, make
-from .peers import mxnet_worker
+from .peers import SECONDS, arm_of, arms_of, interval, mxnet_worker, timed
+from .programs import throughput_programs as programs
 
-ROUNDS = 7
-Times = list[list[float]]
-"""[items, seconds, processor seconds] of each repeat."""
+Times = dict[str, ArmTime]
 
 
 @dataclass(frozen=True)
 class Case:
-    """A program of `tests.programs.throughput_programs`, an iterator, its options, what it reads.
+    """A subject of `bench.programs.throughput_programs`, an iterator, its options, what it reads.
 
     Options that begin with `@` are names of files.
     """
@@ -65,7 +61,7 @@ class Case:
     def arguments(self, folder: Path) -> tuple[Any, ...]:
         options = {key: str(folder / value[1:]) if str(value).startswith("@") else value
                    for key, value in self.options.items()}
-        return self.iterator, options, 1
+        return self.iterator, options
 
 
 NORMAL = {"mean_r": 123.0, "mean_g": 117.0, "mean_b": 104.0, "std_r": 58.0, "std_g": 57.0,
@@ -112,36 +108,27 @@ def decoding(libraries: tuple[str, ...]) -> Iterator[None]:
         yield
 
 
-def ours(case: Case, folder: Path) -> Times:
+def both_clocks(arms: Callable[[bool], dict[str, Any]]) -> tuple[Times, Times]:
+    """Times by the clock, and of all processors; `arms` makes arms for the one or the other."""
+    by_clock, of_cores = timed(arms(False)), timed(arms(True))
+    return by_clock, of_cores
+
+
+def row(count: float, by_clock: Times, of_cores: Times) -> str:
+    """The cells of nbmod and of MXNet: rates, and their ratios."""
+    (mine, peer), cores = (by_clock["nbmod"], by_clock["MXNet"]), of_cores["MXNet"].ratio
+    return (f"{count / mine.seconds:,.0f} | {count / peer.seconds:,.0f} | "
+            f"{1 / peer.ratio.median:.2f} | {interval(peer.ratio.inverse())} | "
+            f"{1 / cores.median:.2f} |")
+
+
+def case_row(worker: WorkerProcess | None, case: Case, folder: Path) -> str:
+    """The cells of an iterator."""
+    program, arguments = getattr(programs, case.program), case.arguments(folder)
     with decoding(case.libraries):
-        return getattr(programs, case.program)(mx, *case.arguments(folder))
-
-
-def theirs(worker: Oracle | None, case: Case, folder: Path) -> Times:
-    """MXNet's times; NaN without it."""
-    if worker is None:
-        return [[np.nan] * 3]
-    return worker.call("mx_scripts.run", "throughput_programs", case.program,
-                       *case.arguments(folder))
-
-
-def interleaved(*runs: Callable[[], Times]) -> np.ndarray:
-    """(runs, ROUNDS, 3) times of each, in turn, after a warm-up round."""
-    rounds = [[run()[0] for run in runs] for _ in range(ROUNDS + 1)]
-    return np.array(rounds[1:]).swapaxes(0, 1)
-
-
-def rates(times: np.ndarray) -> np.ndarray:
-    """Items per second, and per processor second: (..., 2)."""
-    return times[..., :1] / times[..., 1:]
-
-
-def row(times: np.ndarray, scale: float = 1) -> str:
-    """The cells of nbmod and of MXNet: rates, and the medians of their ratios."""
-    mine, peer = rates(times)
-    ratio, of_cores = np.median(mine / peer, axis=0)
-    return (f"{np.median(mine[:, 0]) / scale:,.0f} | {np.median(peer[:, 0]) / scale:,.0f} | "
-            f"{ratio:.2f} | {of_cores:.2f} |")
+        count = program(mx, *arguments)()
+        return row(count, *both_clocks(lambda processor: arms_of(
+            worker, program, *arguments, processor=processor)))
 
 
 # ------------------------------------------------------------------------------------------ records
@@ -174,58 +161,69 @@ def cut_twice(path: str, length: int) -> int:
     return count
 
 
-def record_rows(worker: Oracle | None, folder: Path, name: str) -> Iterator[str]:
+def record_rows(worker: WorkerProcess | None, folder: Path, name: str) -> Iterator[str]:
     """Records of a size, read sequentially and by key: MB/s, and their ratios to the copy's."""
     path, index, length = f"{folder / name}.rec", f"{folder / name}.idx", RECORD_SIZES[name] + 8
+    size = copied(path)
     for how, key in (("in turn", ""), ("by key", index)):
-        def peer(key: str = key) -> Times:
-            return worker.call("mx_scripts.run", "throughput_programs", "records", path, key,
-                               1) if worker else [[np.nan] * 3]
-        times = interleaved(lambda key=key: programs.records(mx, path, key, 1), peer,
-                            lambda: programs.timed(lambda: copied(path), 1),
-                            lambda: programs.timed(lambda: cut(path, length), 1),
-                            lambda: programs.timed(lambda: cut_twice(path, length), 1))
-        mine, other, copy, *pieces = rates(times)
-        most = np.maximum(*pieces)
-        shown = " | ".join(f"{np.median(rate[:, 0]) / 1e6:,.0f}"
-                           for rate in (mine, other, most, copy))
-        ratios = " | ".join(f"{np.median((one / rate)[:, k]):.2f}" for one, rate, k in (
-            (mine, other, 0), (mine, most, 0), (mine, copy, 0), (most, copy, 0), (mine, copy, 1),
-            (most, copy, 1)))
+        def arms(processor: bool, key: str = key) -> dict[str, Any]:
+            more = {"copy": lambda: copied(path), "cut": lambda: cut(path, length),
+                    "cut twice": lambda: cut_twice(path, length)}
+            return arms_of(worker, programs.records, path, key, processor=processor) | {
+                each: arm_of(run, each, processor) for each, run in more.items()}
+
+        seconds, cores = ({each: found.seconds for each, found in times.items()}
+                          for times in both_clocks(arms))
+        for times in (seconds, cores):
+            times["most"] = min(times["cut"], times["cut twice"])
+        shown = " | ".join(f"{size / seconds[each] / 1e6:,.0f}"
+                           for each in ("nbmod", "MXNet", "most", "copy"))
+        ratios = " | ".join(f"{times[other] / times[one]:.2f}" for times, one, other in (
+            (seconds, "nbmod", "MXNet"), (seconds, "nbmod", "most"), (seconds, "nbmod", "copy"),
+            (seconds, "most", "copy"), (cores, "nbmod", "copy"), (cores, "most", "copy")))
         yield f"| {name} {how} | {shown} | {ratios} |"
 
 
 # ------------------------------------------------------------------------------------------- im2rec
 
-def packed(command: list[str], folder: Path) -> Times:
+def packing(command: list[str], folder: Path) -> tuple[Callable[[], Any], Callable[[], Any]]:
     """Images of 500x375 resized to a height of 256 and packed by a program, start-up included."""
-    for path in folder.glob("made.*"):
-        path.unlink()
-    (folder / "made.lst").write_text((folder / "photographs.lst").read_text())
-    before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    subprocess.run([*command, str(folder / "made"), str(folder / "photographs"), "--resize", "256",
-                    "--num-thread", "2"], check=True, capture_output=True)
-    seconds, after = time.perf_counter() - started, resource.getrusage(resource.RUSAGE_CHILDREN)
-    cores = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return [[len(os.listdir(folder / "photographs")), seconds, cores]]
+    def begin() -> None:
+        for path in folder.glob("made.*"):
+            path.unlink()
+        (folder / "made.lst").write_text((folder / "photographs.lst").read_text())
+
+    return begin, lambda: subprocess.run(
+        [*command, str(folder / "made"), str(folder / "photographs"), "--resize", "256",
+         "--num-thread", "2"], check=True, capture_output=True)
 
 
-def im2rec_times(worker: Oracle | None, folder: Path) -> np.ndarray:
-    def peer() -> Times:
-        if worker is None:
-            return [[np.nan] * 3]
-        script = Path(worker.call("mx_scripts.run", "throughput_programs", "place"),
-                      "tools", "im2rec.py")
-        return packed([str(worker.python), str(script)], folder)
+def children() -> float:
+    """Processor time of all child processes that have ended."""
+    times = os.times()
+    return times.children_user + times.children_system
 
-    return interleaved(lambda: packed([sys.executable, "-m", "nbmod", "im2rec"], folder), peer)
+
+def im2rec_row(worker: WorkerProcess | None, folder: Path) -> str:
+    commands = {"nbmod": [sys.executable, "-m", "nbmod", "im2rec"]}
+    if worker is not None:
+        script = Path(worker.call("in_mxnet.run", "throughput_programs", "place"), "tools",
+                      "im2rec.py")
+        commands["MXNet"] = [str(worker.python), str(script)]
+
+    def arms(processor: bool) -> dict[str, Any]:
+        found = {name: packing(command, folder) for name, command in commands.items()}
+        return {name: CallableArm(name, run, InputSets(), begin, children) if processor
+                else arm_of((begin, run), name) for name, (begin, run) in found.items()}
+
+    return row(len(os.listdir(folder / "photographs")), *both_clocks(arms))
 
 
 # ------------------------------------------------------------------------------------------- tables
 
 def main(names: list[str]) -> None:
     worker = mxnet_worker()
-    version = worker.call("mx_ops.version") if worker else "absent"
+    version = worker.call("in_mxnet.version") if worker else "absent"
     print(f"{date.today()}, nbmod {mx.__version__}, MXNet {version}, "
           f"{os.cpu_count()} threads, {platform.machine()}: `python -m bench.io`")
 
@@ -235,14 +233,13 @@ def main(names: list[str]) -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         make(folder)
-        print("\n| | of | nbmod /s | MXNet /s | ratio | by cores |\n|---|---|--:|--:|--:|--:|")
+        print("\n| | of | nbmod /s | MXNet /s | ratio | 99% interval | by cores |\n"
+              "|---|---|--:|--:|--:|--:|--:|")
         for name in filter(wanted, CASES):
             case = CASES[name]
-            times = interleaved(lambda case=case: ours(case, folder),
-                                lambda case=case: theirs(worker, case, folder))
-            print(f"| {name} | {case.unit} | {row(times)}", flush=True)
+            print(f"| {name} | {case.unit} | {case_row(worker, case, folder)}", flush=True)
         if wanted("im2rec"):
-            print(f"| im2rec, 2 threads | images | {row(im2rec_times(worker, folder))}", flush=True)
+            print(f"| im2rec, 2 threads | images | {im2rec_row(worker, folder)}", flush=True)
         print("\n| records of | nbmod MB/s | MXNet MB/s | the most MB/s | copy MB/s | to MXNet | "
               "to the most | to the copy | the most to the copy | by cores | the most by cores |\n"
               "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|")
@@ -261,20 +258,19 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_iterator(benchmark: Any, worker: Oracle | None, folder: Path, name: str) -> None:
+def test_iterator(beside: Any, folder: Path, name: str) -> None:
     """One row per iterator: an epoch."""
-    ours(CASES[name], folder)
-    benchmark(ours, CASES[name], folder)
-    theirs(worker, CASES[name], folder)
-    benchmark.extra_info["mxnet_seconds"] = theirs(worker, CASES[name], folder)[0][1]
+    case = CASES[name]
+    with decoding(case.libraries):
+        beside(getattr(programs, case.program), *case.arguments(folder))
 
 
 @pytest.mark.parametrize("name", RECORD_SIZES)
-def test_records(benchmark: Any, worker: Oracle | None, folder: Path, name: str) -> None:
-    """One row per size: a file of 64 MB read sequentially, beside the time of a copy."""
+def test_records(kernel_benchmark: Any, folder: Path, name: str) -> None:
+    """One row per size: a file of 64 MB read sequentially, beside a copy."""
     path = f"{folder / name}.rec"
-    benchmark(programs.records, mx, path, "", 1)
-    benchmark.extra_info["copy_seconds"] = programs.timed(lambda: copied(path), 3)[-1][1]
+    kernel_benchmark(programs.records(mx, path, ""), baseline=lambda: copied(path),
+                     seconds=SECONDS)
 
 
 if __name__ == "__main__":

@@ -39,7 +39,7 @@ def mxnet_megabytes(worker, name: str, training: bool) -> float:
     build, shape = NETWORKS[name]
     symbol = build()
     times = TIMES.get(name, 1)
-    text = worker.call("mx_bench.debug_text", symbol.tojson(),
+    text = worker.call("in_mxnet.debug_text", symbol.tojson(),
                        {"data": [times * shape[0], *shape[1:]]},
                        requests(symbol, training), timeout=600)
     found = re.search(r"Total (\d+) MB allocated", text)

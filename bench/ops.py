@@ -1,16 +1,15 @@
 """Single ops, nbmod and MXNet interleaved in one run.
 
     python -m bench.ops [name ...]          a table: milliseconds, ratio, GFLOP/s
-    python -m pytest bench/ops.py           nbmod's rows by pytest-benchmark, MXNet's beside them
+    python -m pytest bench/ops.py           the same by the fixture `kernel_benchmark`
 
 Forward is in training mode; backward gives the gradients of all inputs.  Figures are medians, taken
-after the kernels have been compiled.
+after the kernels have been compiled; a row takes some ten seconds.
 """
 
 from __future__ import annotations
 
 import math
-import statistics
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -18,12 +17,10 @@ from typing import Any
 import pytest
 
 import nbmod as mx
-from tests.oracle.client import Oracle
-from tests.programs import common
 
-from .peers import mxnet_worker
+from .peers import HEAD, arms_of, cells, mxnet_worker, timed
+from .programs import steps
 
-ROUNDS, REPEATS = 3, 5
 Shape = tuple[int, ...]
 
 
@@ -87,24 +84,6 @@ CASES = {
 }
 
 
-def compare(worker: Oracle | None, name: str) -> tuple[list[float], list[float], float]:
-    """Median seconds (forward, backward) of nbmod, of MXNet, and the operations of forward."""
-    build, shape = CASES[name]
-    symbol = build()
-    ours: list[tuple[float, float]] = []
-    theirs: list[tuple[float, float]] = []
-    for _ in range(ROUNDS):
-        ours += common.seconds(mx, symbol, {"data": shape}, REPEATS)
-        if worker:
-            theirs += worker.call("mx_bench.op_seconds", symbol.tojson(), {"data": shape}, REPEATS)
-    return medians(ours), medians(theirs), operations(symbol, shape)
-
-
-def medians(times: list[tuple[float, float]]) -> list[float]:
-    """The median of each column."""
-    return [statistics.median(column) for column in zip(*times, strict=True)] or [float("nan")] * 2
-
-
 def operations(symbol: Any, shape: Shape) -> float:
     """Multiplications and additions of a forward pass: two for each weight and output pixel."""
     shapes, (out, *_), _ = symbol.infer_shape(data=shape)
@@ -115,24 +94,21 @@ def operations(symbol: Any, shape: Shape) -> float:
 
 def main(names: list[str]) -> None:
     worker = mxnet_worker()
-    print(f"{'op':18} {'':8} {'nbmod ms':>9} {'MXNet ms':>9} {'ratio':>6} {'GFLOP/s':>8}")
+    print(f"{'op':18} {'':8} {HEAD} {'GFLOP/s':>8}")
     for name in names or CASES:
-        ours, theirs, work = compare(worker, name)
-        for phase, times, share in (("forward", 0, 1), ("backward", 1, 2)):
-            print(f"{name:18} {phase:8} {ours[times] * 1e3:9.3f} {theirs[times] * 1e3:9.3f} "
-                  f"{ours[times] / theirs[times]:6.2f} {share * work / ours[times] / 1e9:8.1f}",
-                  flush=True)
+        build, shape = CASES[name]
+        symbol = build()
+        for program, share in ((steps.forward, 1), (steps.backward, 2)):
+            times = timed(arms_of(worker, program, symbol.tojson(), {"data": shape}))
+            speed = share * operations(symbol, shape) / times["nbmod"].seconds / 1e9
+            print(f"{name:18} {program.__name__:8} {cells(times)} {speed:8.1f}", flush=True)
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_op(benchmark: Any, worker: Oracle | None, name: str) -> None:
+def test_op(beside: Any, name: str) -> None:
     """One row per op: forward and backward together."""
     build, shape = CASES[name]
-    symbol = build()
-    benchmark(common.stepper(mx, symbol, {"data": shape}))
-    if worker:
-        times = worker.call("mx_bench.op_seconds", symbol.tojson(), {"data": shape}, REPEATS)
-        benchmark.extra_info["mxnet_seconds"] = sum(medians(times))
+    beside(steps.step, build().tojson(), {"data": shape})
 
 
 if __name__ == "__main__":

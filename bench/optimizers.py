@@ -1,7 +1,7 @@
 """One step of an optimizer over all parameters of a network, nbmod and MXNet interleaved.
 
     python -m bench.optimizers [optimizer ...]      a table: milliseconds, ratio, GB/s
-    python -m pytest bench/optimizers.py            nbmod's rows by pytest-benchmark, MXNet's beside
+    python -m pytest bench/optimizers.py            the same by the fixture `kernel_benchmark`
 
 The updater gets all parameters in one call, as from a module on one device.  GB/s are of the least
 memory traffic of a step, in one pass.  Figures are medians, taken after the kernels have been
@@ -11,20 +11,15 @@ compiled.
 from __future__ import annotations
 
 import math
-import statistics
 import sys
 from typing import Any
 
 import pytest
 
-import nbmod as mx
-from tests.oracle.client import Oracle
-from tests.programs import training
-
 from .networks import NETWORKS
-from .peers import mxnet_worker
+from .peers import HEAD, arms_of, cells, mxnet_worker, timed
+from .programs import steps
 
-ROUNDS, REPEATS = 3, 7
 # optimizer: parameters, arrays read and written per weight
 OPTIMIZERS: dict[str, tuple[dict[str, Any], int]] = {
     "sgd": ({}, 3),
@@ -49,44 +44,27 @@ def shapes_of(network: str) -> dict[str, tuple[int, ...]]:
 
 
 def arguments(name: str, network: str) -> tuple[str, dict[str, Any], dict[str, tuple[int, ...]]]:
-    """The arguments of `training.stepper`: the optimizer, its parameters, the network's."""
+    """The arguments of `steps.optimizer`: the optimizer, its parameters, the network's."""
     params = {"learning_rate": 1e-3, "wd": 1e-4, **OPTIMIZERS[name][0]}
     return name.split()[0], params, shapes_of(network)
 
 
-def compare(worker: Oracle | None, name: str, network: str) -> tuple[float, float]:
-    """Median seconds of nbmod and of MXNet."""
-    case = arguments(name, network)
-    ours: list[float] = []
-    theirs: list[float] = []
-    for _ in range(ROUNDS):
-        ours += training.step_seconds(mx, *case, REPEATS)
-        if worker:
-            theirs += worker.call("mx_scripts.run", "training", "step_seconds", *case, REPEATS)
-    return statistics.median(ours), statistics.median(theirs or [float("nan")])
-
-
 def main(names: list[str]) -> None:
     worker = mxnet_worker()
-    print(f"{'optimizer':13} {'network':11} {'nbmod ms':>9} {'MXNet ms':>9} {'ratio':>6} "
-          f"{'GB/s':>6}")
+    print(f"{'optimizer':13} {'network':11} {HEAD} {'GB/s':>6}")
     for name, network in CASES:
         if names and name not in names:
             continue
-        ours, theirs = compare(worker, name, network)
+        times = timed(arms_of(worker, steps.optimizer, *arguments(name, network)))
         moved = 4 * OPTIMIZERS[name][1] * sum(math.prod(s) for s in shapes_of(network).values())
-        print(f"{name:13} {network:11} {ours * 1e3:9.3f} {theirs * 1e3:9.3f} {ours / theirs:6.2f} "
-              f"{moved / ours / 1e9:6.1f}", flush=True)
+        print(f"{name:13} {network:11} {cells(times)} {moved / times['nbmod'].seconds / 1e9:6.1f}",
+              flush=True)
 
 
 @pytest.mark.parametrize("name, network", CASES)
-def test_step(benchmark: Any, worker: Oracle | None, name: str, network: str) -> None:
+def test_step(beside: Any, name: str, network: str) -> None:
     """One row per optimizer and network: a step of all parameters."""
-    case = arguments(name, network)
-    benchmark(training.stepper(mx, *case))
-    if worker:
-        times = worker.call("mx_scripts.run", "training", "step_seconds", *case, REPEATS)
-        benchmark.extra_info["mxnet_seconds"] = statistics.median(times)
+    beside(steps.optimizer, *arguments(name, network))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ of the fused block, multiplications and additions.
 
 from __future__ import annotations
 
-import statistics
 import sys
 from typing import Any
 from unittest.mock import patch
@@ -19,11 +18,11 @@ import numpy as np
 
 import nbmod as mx
 from nbmod.passes.optimize import pipelines
-from tests.programs import common
 
-from .peers import mxnet_worker
+from .peers import arm_of, mxnet_worker, peer_arm, timed
+from .programs import steps
 
-BATCH, ROUNDS, REPEATS = 16, 3, 5
+BATCH = 16
 BLOCKS = {"56 x 56": (64, 56), "28 x 28": (128, 28), "14 x 14": (256, 14), "7 x 7": (512, 7)}
 """Filters of the middle convolution, a quarter of the block's channels, and the size of images."""
 Values = dict[str, np.ndarray]
@@ -73,31 +72,21 @@ def values_of(symbol: Any, shape: tuple[int, ...]) -> Values:
     return found
 
 
-def op_by_op(symbol: Any, shapes: Any, values: Values) -> list[tuple[float, float]]:
-    """Seconds without the pass that fuses layers."""
-    with patch.object(pipelines, "fuse_int8", lambda before, *_: before):
-        return common.seconds(mx, symbol, shapes, REPEATS, values, "null")
-
-
 def compare(worker: Any, name: str) -> dict[str, float]:
     """Median milliseconds of each variant."""
     width, size = BLOCKS[name]
     shapes = {"data": (BATCH, 4 * width, size, size)}
-    exact, whole = real(width), quantised(width)
-    values = values_of(whole, shapes["data"])
-    times: dict[str, list[tuple[float, float]]] = {}
-    for _ in range(ROUNDS):
-        for way, found in (
-                ("joined", common.seconds(mx, whole, shapes, REPEATS, values, "null")),
-                ("op by op", op_by_op(whole, shapes, values)),
-                ("real", common.seconds(mx, exact, shapes, REPEATS, None, "null"))):
-            times.setdefault(way, []).extend(found)
-        if worker:
-            for way, symbol, given in (("MXNet", whole, values), ("MXNet real", exact, None)):
-                times.setdefault(way, []).extend(worker.call(
-                    "mx_bench.op_seconds", symbol.tojson(), shapes, REPEATS, given, "null"))
-    return {way: 1e3 * statistics.median(seconds for seconds, _ in found)
-            for way, found in times.items()}
+    whole = quantised(width)
+    bytewise = whole.tojson(), shapes, values_of(whole, shapes["data"]), "null"
+    exact = real(width).tojson(), shapes, None, "null"
+    arms: dict[str, Any] = {"joined": arm_of(steps.forward(mx, *bytewise)),
+                            "real": arm_of(steps.forward(mx, *exact))}
+    with patch.object(pipelines, "fuse_int8", lambda before, *_: before):
+        arms["op by op"] = arm_of(steps.forward(mx, *bytewise))
+    if worker:
+        arms |= {"MXNet": peer_arm(worker, steps.forward, *bytewise),
+                 "MXNet real": peer_arm(worker, steps.forward, *exact)}
+    return {way: 1e3 * found.seconds for way, found in timed(arms, seconds=20).items()}
 
 
 def main(names: list[str]) -> None:

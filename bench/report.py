@@ -27,6 +27,8 @@ class Result:
     operations: float = 0.0
     nbytes: float = 0.0
     notes: dict[str, str] = field(default_factory=dict)
+    noise: dict[str, float] = field(default_factory=dict)
+    """The ratio less 1 that two runs of the same may show, where there were enough rounds."""
 
     @property
     def ratios(self) -> dict[str, float]:

@@ -3,17 +3,15 @@
     python -m bench.sparse [--cpu] [case ...]
     python -m bench.sparse --memory
 
-Batches have 256 rows with 100 of 100,000 features, weights 16 columns.  Medians in milliseconds
-of several rounds, after kernels have been compiled.  `--cpu` measures the time of processors, one
+Batches have 256 rows with 100 of 100,000 features, weights 16 columns.  Medians in milliseconds,
+after kernels have been compiled.  `--cpu` measures the time of processors, one
 thread each, for machines that do other work.  `--memory` trains a weight of 10 million rows,
 and prints the memory that this takes.
 """
 
 from __future__ import annotations
 
-import statistics
 import sys
-import time
 from collections.abc import Callable
 from multiprocessing import get_context
 from typing import Any
@@ -21,13 +19,9 @@ from typing import Any
 import numpy as np
 
 import nbmod as mx
-from tests.programs import sparse_memory, sparse_times
 
-from .peers import mxnet_worker
-
-ROUNDS, REPEATS = 4, 60
-SETTLE = 0.2
-"""Seconds between two libraries: the threads of some spin for a while after work."""
+from .peers import HEAD, arm_of, arms_of, cells, mxnet_worker, timed
+from .programs import sparse_memory, sparse_times
 
 
 def scipy_products() -> dict[str, Callable[[], Any]]:
@@ -43,35 +37,18 @@ def scipy_products() -> dict[str, Callable[[], Any]]:
     return {"dot(csr, dense)": lambda: batch @ weight, "dot(csr.T, dense)": lambda: batch.T @ heads}
 
 
-def _seconds(call: Callable[[], Any], cpu: bool) -> list[float]:
-    found, clock = [], time.process_time if cpu else time.perf_counter
-    for _ in range(REPEATS):
-        start = clock()
-        call()
-        found.append(clock() - start)
-    return found
-
-
 def main(names: list[str], cpu: bool = False) -> None:
     worker, scipys = mxnet_worker(1 if cpu else 0), scipy_products()
     if cpu:
         mx.set_num_threads(1)
-    print(f"{'case':28} {'nbmod ms':>9} {'MXNet ms':>9} {'scipy ms':>9} {'ratio':>6}")
+    print(f"{'case':28} {HEAD} {'scipy ms':>9}")
     for case in names or sparse_times.CASES:
-        times: dict[str, list[float]] = {"nbmod": [], "MXNet": [], "scipy": []}
-        for _ in range(ROUNDS):
-            time.sleep(SETTLE)
-            times["nbmod"] += sparse_times.seconds(mx, case, REPEATS, cpu)
-            if worker:
-                time.sleep(SETTLE)
-                times["MXNet"] += worker.call("mx_scripts.run", "sparse_times", "seconds", case,
-                                              REPEATS, cpu)
-            if case in scipys:
-                time.sleep(SETTLE)
-                times["scipy"] += _seconds(scipys[case], cpu)
-        ours, theirs, scipy = (1e3 * statistics.median(each or [float("nan")])
-                               for each in times.values())
-        print(f"{case:28} {ours:9.3f} {theirs:9.3f} {scipy:9.3f} {ours / theirs:6.2f}", flush=True)
+        arms = arms_of(worker, sparse_times.subject, case, processor=cpu)
+        if case in scipys:
+            arms["scipy"] = arm_of(scipys[case], "scipy", cpu)
+        times = timed(arms)
+        scipy = f"{1e3 * times['scipy'].seconds:9.3f}" if case in scipys else f"{'nan':>9}"
+        print(f"{case:28} {cells(times)} {scipy}", flush=True)
 
 
 def memory(rows: int = 10_000_000, width: int = 16, steps: int = 10) -> None:
@@ -85,7 +62,7 @@ def memory(rows: int = 10_000_000, width: int = 16, steps: int = 10) -> None:
         with get_context("spawn").Pool(1) as process:
             found = {"nbmod": process.apply(_peak, (task, rows, width, steps))}
         if worker := mxnet_worker():
-            found["MXNet"] = worker.call("mx_scripts.run", "sparse_memory", task, rows, width,
+            found["MXNet"] = worker.call("in_mxnet.run", "sparse_memory", task, rows, width,
                                          steps)
         for library, peak in found.items():
             print(f"{task:16} {library:6} {peak >> 20:6,} MB, {peak / arrays:.2f} of these")

@@ -5,12 +5,12 @@ slow.
                           [--rounds N] [--worst N] [--threads N] [--processor] [--out FILE]
 
 Every case (`bench.shapes`) has a forward run and the gradient of each input timed through bound
-executors of their own, in nbmod and in MXNet in turns; both run once before.  The ratio of their
-medians is nbmod's time over MXNet's, or over FLOOR where MXNet takes less: a call of either has an
-overhead of tens of microseconds, which dominates small shapes.  Threads of MXNet spin for a while
-after work, so there is a pause between turns.  `--case` times the cases with these numbers again;
-anchors, shapes of common networks, have negative numbers.  On a machine with other load, `--threads
-1 --processor` compares the processor time of one thread each.
+executors of their own, in nbmod and in MXNet in turns.  The ratio of their medians is nbmod's time
+over MXNet's, or over FLOOR where MXNet takes less: a call of either has an overhead of tens of
+microseconds, which dominates small shapes.  Threads of MXNet spin for a while after work, so there
+is a pause between turns, and a case takes some three seconds.  `--case` times the cases with these
+numbers again; anchors, shapes of common networks, have negative numbers.  On a machine with other
+load, `--threads 1 --processor` compares the processor time of one thread each.
 """
 
 from __future__ import annotations
@@ -18,27 +18,28 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import statistics
 import sys
-import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
+from math import inf
 from pathlib import Path
 from typing import NamedTuple
 
 import nbmod as mx
-from tests.oracle.client import Oracle, OracleCrash, OracleError
+from nbmod.base import MXNetError
+from nbmod.bench import Pace, side_by_side
+from nbmod.bench.foreign.process import WorkerCrash, WorkerError, WorkerProcess
 
 from .mxnet_environment import find_python
 from .shapes import ANCHORS, KINDS, Case, case
+from .virtual_environment import ROOT
 
 FLOOR = 100e-6
 """The least time that MXNet is credited with, in seconds."""
-TURN = 0.03
-"""Seconds of one direction in a turn, at least two runs."""
-SETTLE = 0.15
-"""Seconds between two turns."""
+PACE = Pace(block=0.03, settle=0.05)
+"""With several threads."""
 LIMIT = 3.0
 """The ratio that no case should exceed."""
 
@@ -83,7 +84,8 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--first", type=int, default=0, help="number of the first case")
     parser.add_argument("--only", choices=list(KINDS), default="")
     parser.add_argument("--case", type=int, nargs="+", default=[], help="numbers of cases")
-    parser.add_argument("--rounds", type=int, default=2, help="default: %(default)s")
+    parser.add_argument("--rounds", type=int, default=1,
+                        help="of two blocks of each; default: %(default)s")
     parser.add_argument("--worst", type=int, default=20, help="rows to print; default: %(default)s")
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--processor", action="store_true", help="processor time of all threads")
@@ -91,8 +93,8 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def _worker(python: Path, threads: int) -> Oracle:
-    return Oracle(python, timeout=300, threads=threads, package="bench.frameworks")
+def _worker(python: Path, threads: int) -> WorkerProcess:
+    return WorkerProcess(python, ROOT, "bench.frameworks", timeout=300, threads=threads)
 
 
 def _chosen(options: argparse.Namespace) -> Iterator[tuple[int, Case]]:
@@ -104,27 +106,27 @@ def _chosen(options: argparse.Namespace) -> Iterator[tuple[int, Case]]:
             yield number, one
 
 
-def _measured(number: int, one: Case, workers: dict[str, Oracle], options: argparse.Namespace
-              ) -> list[Row]:
+def _measured(number: int, one: Case, workers: dict[str, WorkerProcess],
+              options: argparse.Namespace) -> list[Row]:
     """A row for every direction; none, and a message, if either package cannot run the case."""
-    times: dict[str, list[list[float]]] = {}
+    rows: list[Row] = []
     try:
         for name, worker in workers.items():
             worker.call("directions.prepare", name, one.symbol(mx).tojson(), one.shapes,
                         list(one.wanted))
-        for _ in range(options.rounds):
-            for name, worker in workers.items():
-                time.sleep(SETTLE if options.threads > 1 else 0)
-                turn = worker.call("directions.seconds", TURN, options.processor)
-                times[name] = [before + more for before, more
-                               in zip(times.get(name, [[]] * len(turn)), turn, strict=True)]
-    except (OracleError, OracleCrash) as error:
+        for place, direction in enumerate(("forward", *one.wanted)):
+            arms = {name: worker.arm("directions.direction", place, name=name,
+                                     processor=options.processor)
+                    for name, worker in workers.items()}
+            ours, theirs = side_by_side(
+                arms, rounds=options.rounds, seconds=inf,
+                pace=PACE if options.threads > 1 else replace(PACE, settle=0.0)).values()
+            rows.append(Row(number, one.family, direction, ours.seconds, theirs.seconds, one.key))
+            for arm in arms.values():
+                arm.forget()
+    except (WorkerError, WorkerCrash, MXNetError) as error:
         print(f"*** {number} {one.key} is left out: {str(error)[:300]}", file=sys.stderr)
         return []
-    medians = zip(*([statistics.median(each) for each in times[name]] for name in workers),
-                  strict=True)
-    rows = [Row(number, one.family, direction, mine, other, one.key) for direction, (mine, other)
-            in zip(("forward", *one.wanted), medians, strict=True)]
     for row in rows:
         if row.ratio > LIMIT or options.case:
             print(line(row), flush=True)

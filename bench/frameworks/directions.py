@@ -1,20 +1,17 @@
-"""One operator at a time in a worker process: seconds of forward and of each gradient by itself."""
+"""One operator at a time in a worker process: forward and each gradient by itself."""
 
 from __future__ import annotations
 
 import importlib
-import time
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-__all__ = ["prepare", "seconds"]
+__all__ = ["direction", "prepare"]
 
 _steps: list[tuple[Callable[[], Any], Callable[[], Any]]] = []
 """The setup, and the timed function, of forward and of every gradient."""
-MOST = 50
-"""Runs of a direction in one turn."""
 
 
 def prepare(package: str, graph: str, shapes: dict[str, tuple[int, ...]], wanted: list[str]
@@ -32,25 +29,9 @@ def prepare(package: str, graph: str, shapes: dict[str, tuple[int, ...]], wanted
         run()
 
 
-def seconds(budget: float, processor: bool) -> list[list[float]]:
-    """Seconds of runs of every direction, for about `budget` seconds each, by the clock or of all
-    processors together; the first run does not count."""
-    found, clock = [], time.process_time if processor else time.perf_counter
-    for before, run in _steps:
-        _timed(before, run, clock)
-        times: list[float] = []
-        while len(times) < MOST and (not times or sum(times) < budget):
-            times.append(_timed(before, run, clock))
-        found.append(times)
-    return found
-
-
-def _timed(before: Callable[[], Any], run: Callable[[], Any], clock: Callable[[], float]
-           ) -> float:
-    before()
-    started = clock()
-    run()
-    return clock() - started
+def direction(number: int) -> tuple[Callable[[], Any], Callable[[], Any]]:
+    """The subject of an arm: forward, or the gradient of an input."""
+    return _steps[number]
 
 
 def _forward(mx: Any, symbol: Any, args: dict[str, Any]) -> tuple[Callable, Callable]:

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import importlib
 import sys
-import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from .network import Built, Network
-
-WARM_UP = 0.1
-"""Seconds of steps before those that are timed.  After a pause, an operating system may start all
-threads on one core, and a virtual machine wakes its cores slowly: steps of a perceptron took four
-times as long for up to 60 ms."""
 
 _built: list[Built] = []
 
@@ -29,39 +24,32 @@ def version(framework: str) -> str:
 
 
 def prepare(framework: str, network: dict[str, Any]) -> dict[str, Any]:
-    """Build a network, in place of the previous one, and run it twice.
+    """Build a network, in place of the previous one, and run it.
 
-    Returns its first outputs ([] in training), the seconds of the second run, and a note.
+    Returns its first outputs ([] in training) and a note.
     """
     _built.clear()
     built = _module(framework).build(Network(**network))
     built.step()
-    started = time.perf_counter()
-    built.step()
-    taken = time.perf_counter() - started
     _built.append(built)
     first = [] if network["training"] else np.asarray(built.result()).ravel()[:16].tolist()
-    return {"first": first, "seconds": taken, "note": built.note}
+    return {"first": first, "note": built.note}
+
+
+def step() -> Callable[[], Any]:
+    """The subject of an arm: a step of the network."""
+    return _built[0].step
+
+
+def run(steps: int) -> None:
+    """Some steps."""
+    for _ in range(steps):
+        _built[0].step()
 
 
 def forget() -> None:
     """Drop the network."""
     _built.clear()
-
-
-def seconds(repeats: int, processor: bool = False) -> list[float]:
-    """Seconds of each of `repeats` steps, wall-clock or processor time; several are preceded by
-    warm-up steps."""
-    step, times = _built[0].step, []
-    clock = time.process_time if processor else time.perf_counter
-    warm = time.perf_counter() + WARM_UP
-    while repeats > 1 and time.perf_counter() < warm:
-        step()
-    for _ in range(repeats):
-        started = clock()
-        step()
-        times.append(clock() - started)
-    return times
 
 
 def peak_megabytes() -> float:

@@ -8,6 +8,8 @@ import pytest
 
 from bench import compare, goals, gpu, report
 from bench.workloads import SUITES, workloads
+from nbmod.base import MXNetError
+from nbmod.bench import Pace
 
 RESNET50 = 7.7e9
 """Operations for an image of 224 x 224, stride in the first convolution of a unit (He et al.: 3.8
@@ -69,18 +71,31 @@ def test_ratios_and_bars():
 
 def test_who_ends_in_the_middle_is_left_out(capsys, monkeypatch):
     class Worker:
-        def call(self, function, *args):
-            if function == "entry.seconds" and self.ends:
-                raise compare.OracleCrash("gone")
-            return {"entry.prepare": {"first": [1.0], "seconds": 1.0, "note": ""},
-                    "entry.seconds": [0.25], "entry.forget": None}[function]
+        def __init__(self, ends):
+            self.ends = ends
 
-    monkeypatch.setattr(compare, "SETTLE", 0)
-    workers = {"nbmod": Worker(), "mxnet": Worker()}
-    workers["nbmod"].ends, workers["mxnet"].ends = False, True
+        def call(self, function, *args):
+            return {"entry.prepare": {"first": [1.0], "note": ""}, "entry.forget": None}[function]
+
+        def arm(self, source, processor, warm):
+            return self
+
+        def time(self, calls, turn):
+            if self.ends:
+                raise MXNetError("gone")
+            return 0.25
+
+        def forget(self):
+            pass
+
+    monkeypatch.setattr(compare, "PACE", Pace())
+    workers = {"nbmod": Worker(False), "mxnet": Worker(True)}
     options = compare._options(["--rounds", "2"])
     result = compare.measured(workloads("small", ["perceptron train"])[0], workers, options)
-    assert result.values == {"nbmod": 250.0}
+    assert result.values == {"nbmod": 250.0} and result.noise == {}
+    options.rounds = 8
+    assert compare.measured(workloads("small", ["perceptron train"])[0], {"nbmod": Worker(False)},
+                            options).noise == {"nbmod": 0.0}
     assert "MXNet is left out: gone" in capsys.readouterr().err
 
 

@@ -6,7 +6,6 @@ Code for both packages is written once, here; it imports neither of them.
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -173,43 +172,6 @@ def infer(
         named = [None if row is None else [_type_name(kind) for kind in row] for row in rows]
         found.update(zip(("arg_types", "out_types", "aux_types"), named, strict=True))
     return found
-
-
-def stepper(mx: Any, symbol: Any, shapes: Mapping[str, tuple[int, ...]],
-            values: Mapping[str, np.ndarray] | None = None, grad: Any = "write"
-            ) -> Callable[[], tuple[float, float]]:
-    """A function that runs forward and backward once and returns the seconds of each.
-
-    Arguments without given values are small and random. `grad` is what `simple_bind` takes;
-    where that asks for no gradient there is no backward.
-    """
-    executor = symbol.simple_bind(mx.cpu(), grad_req=grad, **shapes)
-    rng = np.random.default_rng(0)
-    for name, array in executor.arg_dict.items():
-        array[:] = (values or {}).get(name, 0.05 * rng.standard_normal(array.shape))
-    heads = [mx.nd.ones(output.shape) for output in executor.outputs]
-    training = any(array is not None for array in executor.grad_arrays)
-    runs = [lambda: executor.forward(is_train=training),
-            lambda: executor.backward(heads) if training else None]
-
-    def step() -> tuple[float, float]:
-        times = [time.perf_counter()]
-        for run in runs:
-            run()
-            mx.nd.waitall()
-            times.append(time.perf_counter())
-        return times[1] - times[0], times[2] - times[1]
-
-    step()
-    return step
-
-
-def seconds(mx: Any, symbol: Any, shapes: Mapping[str, tuple[int, ...]], repeats: int,
-            values: Mapping[str, np.ndarray] | None = None, grad: Any = "write"
-            ) -> list[tuple[float, float]]:
-    """Seconds of forward and of backward, `repeats` times after one run that does not count."""
-    step = stepper(mx, symbol, shapes, values, grad)
-    return [step() for _ in range(repeats)]
 
 
 def nd(mx: Any, array: np.ndarray) -> Any:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import numpy as np
-
-from tests.programs import common
 
 
 def decoded(mx: Any, data: bytes) -> list[np.ndarray]:
@@ -47,14 +44,3 @@ def as_in_training(mx: Any, image: np.ndarray, head: np.ndarray) -> list[np.ndar
     out = executor.forward(is_train=True)[0].asnumpy()
     executor.backward(mx.nd.array(head))
     return [out, grads["x"].asnumpy()]
-
-
-def seconds(mx: Any, op: str, attrs: dict[str, Any], image: np.ndarray, repeats: int
-            ) -> list[float]:
-    """Seconds of each of `repeats` calls, after a warm-up."""
-    data, times = mx.nd.array(image, dtype=image.dtype), []
-    for _ in range(repeats + 1):
-        started = time.perf_counter()
-        common.op_function(mx.nd, op)(data, **attrs).wait_to_read()
-        times.append(time.perf_counter() - started)
-    return times[1:]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import numpy as np
@@ -43,29 +42,6 @@ def pieces_seen(mx: Any) -> list[tuple]:
     mx.init.FusedRNN(Recorder(), 4, 2, "lstm", True)._init_weight(
         mx.init.InitDesc("x", {"a": "b"}, mx.init.One()), mx.nd.zeros((736,)))
     return seen
-
-
-def seconds(mx: Any, mode: str, shape: tuple[int, int, int, int], layers: int, training: bool,
-            repeats: int) -> list[float]:
-    """Seconds of a forward pass, or of forward and backward, of an RNN (T, N, I, H)."""
-    steps, samples, inputs, hidden = shape
-    symbol = mx.sym.RNN(mx.sym.Variable("data"), state_size=hidden, num_layers=layers, mode=mode,
-                        state_outputs=True, name="rnn")
-    executor = symbol.simple_bind(mx.cpu(), grad_req="write" if training else "null",
-                                  data=(steps, samples, inputs))
-    rng = np.random.default_rng(0)
-    for array in executor.arg_arrays:
-        array[:] = 0.05 * rng.standard_normal(array.shape)
-    heads = [mx.nd.ones(output.shape) for output in executor.outputs]
-    times = []
-    for _ in range(repeats + 1):
-        started = time.perf_counter()
-        executor.forward(is_train=training)
-        if training:
-            executor.backward(heads)
-        mx.nd.waitall()
-        times.append(time.perf_counter() - started)
-    return times[1:]
 
 
 def trained(mx: Any, json: str, shapes: dict[str, tuple[int, ...]]) -> dict[str, np.ndarray]:

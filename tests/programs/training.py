@@ -7,8 +7,6 @@ and results are numbers, text, containers and numpy arrays.
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -213,33 +211,6 @@ def own_rates(mx: Any, optimizer: str, method: str) -> list[np.ndarray]:
         for index, weight in enumerate(weights):
             updater(index, mx.nd.array([0.5, 0.25, -1]), weight)
     return [weight.asnumpy() for weight in weights]
-
-
-def stepper(mx: Any, optimizer: str, params: dict[str, Any], shapes: dict[str, tuple[int, ...]]
-            ) -> Callable[[], None]:
-    """A function that steps parameters of these shapes once, all in one call of the updater."""
-    updater = mx.optimizer.get_updater(mx.optimizer.create(
-        optimizer, param_idx2name=dict(enumerate(shapes)), **params))
-    weights, grads = ([mx.nd.random.uniform(0.5, 1, shape) for shape in shapes.values()]
-                      for _ in range(2))
-
-    def step() -> None:
-        updater(list(range(len(weights))), grads, weights)
-        mx.nd.waitall()
-
-    step()
-    return step
-
-
-def step_seconds(mx: Any, optimizer: str, params: dict[str, Any],
-                 shapes: dict[str, tuple[int, ...]], repeats: int) -> list[float]:
-    """Seconds of `repeats` such steps, after a warm-up."""
-    step, times = stepper(mx, optimizer, params, shapes), []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        step()
-        times.append(time.perf_counter() - start)
-    return times
 
 
 def langevin_noise(mx: Any) -> np.ndarray:

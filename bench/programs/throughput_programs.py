@@ -1,12 +1,8 @@
-"""Throughput of reading data: programs that `bench/io.py` runs in nbmod and in MXNet.
-
-Each returns a list of [items read, seconds, CPU seconds], one for each repeat.
-"""
+"""Subjects that read data, for `bench.io`; the function to time returns the number of items."""
 
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -17,7 +13,7 @@ _kept: dict[str, Any] = {}
 (`iterator_programs.UNDYING`), and compiling counts for nobody."""
 
 
-def epochs(mx: Any, name: str, options: dict[str, Any], repeats: int) -> list[list[float]]:
+def epochs(mx: Any, name: str, options: dict[str, Any]) -> Callable[[], int]:
     """Samples of an epoch, from the reset on, so that nothing has been prefetched."""
     iterator = _iterator(mx, name, options)
 
@@ -30,10 +26,10 @@ def epochs(mx: Any, name: str, options: dict[str, Any], repeats: int) -> list[li
             count += batch.data[0].shape[0] - (batch.pad or 0)
         return count
 
-    return timed(run, repeats)
+    return run
 
 
-def trained(mx: Any, name: str, options: dict[str, Any], repeats: int) -> list[list[float]]:
+def trained(mx: Any, name: str, options: dict[str, Any]) -> Callable[[], int]:
     """Samples of an epoch with which a Module trains a network of negligible cost."""
     iterator = _iterator(mx, name, options)
     module = _once(f"module {name} {sorted(options.items())}", lambda: _module(mx, iterator))
@@ -48,10 +44,10 @@ def trained(mx: Any, name: str, options: dict[str, Any], repeats: int) -> list[l
         module.get_outputs()[0].wait_to_read()
         return count
 
-    return timed(run, repeats)
+    return run
 
 
-def records(mx: Any, path: str, index: str, repeats: int) -> list[list[float]]:
+def records(mx: Any, path: str, index: str) -> Callable[[], int]:
     """Bytes of all records, read in order, or by key where there is an index."""
     def run() -> int:
         if index:
@@ -64,7 +60,7 @@ def records(mx: Any, path: str, index: str, repeats: int) -> list[list[float]]:
         reader.close()
         return count
 
-    return timed(run, repeats)
+    return run
 
 
 def _iterator(mx: Any, name: str, options: dict[str, Any]) -> Any:
@@ -91,15 +87,6 @@ def _module(mx: Any, iterator: Any) -> Any:
     module.init_params()
     module.init_optimizer()
     return module
-
-
-def timed(run: Callable[[], int], repeats: int) -> list[list[float]]:
-    times = []
-    for _ in range(repeats):
-        cores, started = time.process_time(), time.perf_counter()
-        count = run()
-        times.append([count, time.perf_counter() - started, time.process_time() - cores])
-    return times
 
 
 def place(mx: Any) -> str:

@@ -1,4 +1,4 @@
-"""Seconds of sparse operations in either package: `mx` is nbmod, or MXNet in its own process.
+"""Sparse operations in either package: `mx` is nbmod, or MXNet in its own process.
 
 The sizes are those of a linear model on hashed features: batches of 256 rows with 100 of 100,000
 features each.
@@ -6,7 +6,6 @@ features each.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -153,13 +152,12 @@ CASES: dict[str, Callable[[Any], Callable[[], Any]]] = {
     "step: wide and deep": lambda mx: training_step(mx, _wide_deep)}
 
 
-def seconds(mx: Any, case: str, repeats: int, cpu: bool = False) -> list[float]:
-    """Seconds of each of `repeats` calls, after two others; with `cpu` those of processors."""
-    call, found = CASES[case](mx), []
-    clock = time.process_time if cpu else time.perf_counter
-    for _ in range(repeats + 2):
-        start = clock()
+def subject(mx: Any, case: str) -> Callable[[], Any]:
+    """The call of a case, and its end."""
+    call = CASES[case](mx)
+
+    def run() -> None:
         call()
         mx.nd.waitall()
-        found.append(clock() - start)
-    return found[2:]
+
+    return run
