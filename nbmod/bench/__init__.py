@@ -10,6 +10,8 @@
     subjects.py       functions with sets of inputs, warm and cold
     roofs.py          peaks of arithmetic and of every level of memory, measured and kept
     report.py         a table of 80 columns
+    charts.py         bars with intervals, as SVG
+    roofline_chart.py kernels under the roofs of the host, as SVG
     measure.py        `measure` and `compare`
     side_by_side.py   any number of arms beside each other
     steps.py          the steps of a network, run by run
@@ -21,8 +23,8 @@
     networks.py       operators, symbols and modules as subjects that know their costs
 
 A figure comes with the noise it may have: two arms of equal functions are timed in every round.
-Begin with `rounds.py`.  Imports `base`, `context`, `core`, `execution`, `executor`, `io`,
-`launcher.placement`, `module`, `ndarray`, `ops` and `symbol`.
+Begin with `rounds.py`.  Imports `base`, `context`, `core`, `diagram.picture`, `execution`,
+`executor`, `io`, `launcher.placement`, `module`, `ndarray`, `ops` and `symbol`.
 """
 
 from __future__ import annotations

@@ -20,8 +20,10 @@ from ..base import ArgumentError, MXNetError
 from ..ops.build.costs import KernelCost, measured
 from ..ops.jit import has_compiler, num_threads, set_num_threads
 from . import conditions
+from .charts import of_results
 from .report import duration, percent
-from .roofs import Share, share_of_roof
+from .roofline_chart import roofline
+from .roofs import Share, measured_roofs, share_of_roof
 from .rounds import Arm, Rounds, run_rounds
 from .statistics import SMALLEST_EFFECT, Judgement, Verdict, is_look, judge, outlier_share
 from .subjects import CallableArm, InputSets, arrays_of, copied
@@ -102,6 +104,11 @@ class Result:
                 "more_rounds": self.more_rounds, "outliers": self.outliers,
                 "arms": rounds.names, "calls": rounds.calls, "rounds": rounds.seconds.tolist(),
                 "order": rounds.order.tolist(), "conditions": self.conditions.as_json()}
+
+    def svg(self) -> str:
+        """A chart of the function beside its baseline, or under the roofs of the host without."""
+        rows = [self.as_json()]
+        return roofline(rows, measured_roofs()) if self.ratio is None else of_results(rows)
 
     def __str__(self) -> str:
         text = f"{self.name}: {duration(self.seconds)}"

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from textwrap import wrap
 from typing import Any
 
-__all__ = ["duration", "giga", "percent", "table", "three_digits"]
+__all__ = ["duration", "giga", "percent", "shortened", "table", "three_digits"]
 
 COLUMNS = ("kernel", "time", "noise", "ratio", "99% interval", "verdict", "GFLOP/s", "GB/s",
            "share", "of", "compile", "first call")
@@ -32,6 +32,11 @@ def duration(seconds: float) -> str:
 def three_digits(number: float) -> str:
     """12.1; two decimals at most."""
     return f"{number:.{0 if number >= 99.95 else 1 if number >= 9.995 else 2}f}"
+
+
+def shortened(name: str) -> str:
+    """The end of a long name."""
+    return name if len(name) <= NAME else ".." + name[2 - NAME:]
 
 
 def percent(value: float | None, digits: int = 0) -> str:
@@ -64,8 +69,7 @@ def _padded(column: Sequence[str]) -> list[str]:
 
 def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
     name, seconds, share, interval = row["name"], row["seconds"], row["share"], row["interval"]
-    return (name if len(name) <= NAME else ".." + name[2 - NAME:],
-            duration(seconds), percent(row["noise"], 1),
+    return (shortened(name), duration(seconds), percent(row["noise"], 1),
             "" if row["ratio"] is None else f"{row['ratio']:.3f}",
             "" if interval is None else f"{interval[0]:.2f} - {interval[1]:.2f}",
             row["verdict"] or "",

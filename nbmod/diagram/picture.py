@@ -166,9 +166,10 @@ def _clean(text: str) -> str:
 
 
 def _rectangle(box: Box, colours: Mapping[str, str]) -> str:
+    outline = "none" if box.kind == "paper" else colours["outline"]
     return (f'<rect class="{box.kind}" x="{box.x:.1f}" y="{box.y:.1f}" width="{box.width:.1f}" '
             f'height="{box.height:.1f}" rx="{ROUND.get(box.kind, 3)}" '
-            f'fill="{colours[box.kind]}" stroke="{colours["outline"]}">'
+            f'fill="{colours[box.kind]}" stroke="{outline}">'
             f'<title>{chr(10).join(map(_clean, box.names))}</title></rect>')
 
 
