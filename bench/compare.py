@@ -8,7 +8,7 @@ runs the goals of the CPU engine.  `--only` takes prefixes of names of workloads
 "resnet50 infer"`.  All frameworks get the same data and the same number of threads; in every round
 each runs for two moments, in random order, and medians over all rounds are compared.  A peer whose
 outputs of inference do not agree is left out.  A table goes to the terminal, all figures to
-FOLDER/<suite>.json, and a chart to FOLDER/<suite>.svg (.txt without matplotlib).
+FOLDER/<suite>.json, and a chart to FOLDER/<suite>.svg.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from nbmod.bench.charts import Bar, comparison
 from nbmod.bench.roofs import measured_roofs
 
 from .environments import PEERS
@@ -92,10 +93,10 @@ def publish(folder: Path, suite: str, results: Sequence[Result], about: dict[str
     rows = [asdict(one) | {"ratios": one.ratios, "share": one.share} for one in results]
     (folder / f"{suite}.json").write_text(json.dumps({"about": about, "results": rows}, indent=1))
     (folder / f"{suite}.md").write_text("\n".join(_markdown(suite, results, about)) + "\n")
-    try:
-        _draw(folder / f"{suite}.svg", results)
-    except ImportError:
-        (folder / f"{suite}.txt").write_text("\n".join(_bars(results)) + "\n")
+    (folder / f"{suite}.svg").write_text(comparison(
+        suite, [(name, [Bar(*each) for each in speeds.items()])
+                for name, speeds in _relative(results)],
+        "speed relative to nbmod (longer is faster)"), encoding="utf-8")
     print(f"{suite}: {folder}")
 
 
@@ -136,35 +137,3 @@ def _relative(results: Sequence[Result]) -> list[tuple[str, dict[str, float]]]:
     return [(one.name, {PEERS[name]: one.values["nbmod"] / value
                         for name, value in one.values.items() if value})
             for one in results if "nbmod" in one.values]
-
-
-def _draw(path: Path, results: Sequence[Result]) -> None:
-    """A group of bars for each workload."""
-    import matplotlib
-
-    matplotlib.use("svg")
-    matplotlib.rcParams["svg.hashsalt"] = "nbmod"
-    from matplotlib import pyplot
-
-    groups = _relative(results)
-    figure, axes = pyplot.subplots(figsize=(8, 0.8 + 0.6 * len(groups)))
-    for number, name in enumerate(PEERS.values()):
-        found = [(row, speeds[name]) for row, (_, speeds) in enumerate(groups) if name in speeds]
-        axes.barh([row + 0.2 * number - 0.3 for row, _ in found],
-                  [speed for _, speed in found], height=0.18, label=name)
-    axes.set_yticks(range(len(groups)), [name for name, _ in groups])
-    axes.invert_yaxis()
-    axes.set_xlabel("speed relative to nbmod (longer is faster)")
-    axes.legend()
-    figure.savefig(path, bbox_inches="tight", metadata={"Date": None})
-    pyplot.close(figure)
-
-
-def _bars(results: Sequence[Result]) -> list[str]:
-    """The chart in text."""
-    lines = ["speed relative to nbmod (longer is faster)"]
-    for title, speeds in _relative(results):
-        lines += ["", title]
-        lines += [f"  {name:12} {'#' * round(30 * speed)} {speed:.2f}"
-                  for name, speed in speeds.items()]
-    return lines
