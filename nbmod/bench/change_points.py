@@ -20,7 +20,8 @@ from numpy.typing import ArrayLike, NDArray
 from ..base import MXNetError
 from .statistics import SMALLEST_EFFECT, Verdict
 
-__all__ = ["ChangePoint", "FileComparison", "append", "change_points", "compare_files", "read"]
+__all__ = ["ChangePoint", "FileComparison", "append", "change_points", "compare_files",
+           "history_table", "read"]
 
 SHORT = 3
 """Fewest results before and after a change point: fewer may be one disturbed session."""
@@ -140,6 +141,34 @@ def change_points(seconds: ArrayLike, smallest: float = SMALLEST_EFFECT) -> list
         if abs(step) >= math.log1p(smallest):
             points.append(ChangePoint(index, math.exp(step)))
     return points
+
+
+def history_table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The lines of a table of all change points in a history, by kernel.
+
+    Parameters
+    ----------
+    rows : sequence of mapping
+        Of `read`.
+    """
+    series: dict[str, list[Mapping[str, Any]]] = {}
+    for row in rows:
+        series.setdefault(row["name"], []).append(row)
+    steps = [(name, f"{point.ratio:.3f}", str(Verdict.SLOWER if point.ratio > 1 else
+              Verdict.FASTER), _when(results[point.index], point.index))
+             for name, results in series.items()
+             for point in change_points([each["seconds"] for each in results])]
+    cells = [("kernel", "after/before", "verdict", "since"), *steps]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    lines = ["  ".join(cell.rjust(width) if number == 1 else cell.ljust(width)
+                       for number, (cell, width) in enumerate(zip(line, widths, strict=True))
+                       ).rstrip() for line in cells] if steps else []
+    return [*lines, f"{len(rows)} results of {len(series)} kernels, {len(steps)} change points"]
+
+
+def _when(row: Mapping[str, Any], index: int) -> str:
+    """The date and commit of a result, or its number."""
+    return " ".join(filter(None, (row.get("date"), row.get("commit")))) or f"result {index + 1}"
 
 
 def _without_outliers(logs: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -21,7 +21,7 @@ from typing import IO
 from ..base import MXNetError
 from .rounds import Arm
 
-__all__ = ["SERVE", "RemoteArm", "is_serving", "serve", "served_by", "worktree"]
+__all__ = ["SERVE", "RemoteArm", "commit_of", "is_serving", "serve", "served_by", "worktree"]
 
 SERVE = "NBMOD_BENCH_SERVE"
 """The environment variable by which a process learns that it is to serve: port and key."""
@@ -172,6 +172,14 @@ def worktree(revision: str, folder: Path) -> Iterator[Path]:
             yield copy / folder.resolve().relative_to(top.resolve())
         finally:
             _git(top, "worktree", "remove", "--force", str(copy))
+
+
+def commit_of(folder: Path) -> str:
+    """The abbreviated commit of the repository that a folder lies in; empty without one."""
+    try:
+        return _git(folder, "rev-parse", "--short", "HEAD")
+    except (MXNetError, OSError):   # no repository; no git
+        return ""
 
 
 def _git(folder: Path, *args: str) -> str:

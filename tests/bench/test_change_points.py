@@ -59,6 +59,19 @@ def test_files_are_appended_read_and_compared(tmp_path):
     assert lines[1].split() == ["a", "1.200", "SLOWER"]
 
 
+def test_a_history_tells_when_times_changed():
+    times = {"conv": [1.0] * 6 + [1.25] * 6, "dot": [1.0] * 12}
+    rows = [{"name": name, "seconds": times[name][day], "date": f"2026-01-{day + 1:02}",
+             "commit": f"c{day}"} for day in range(12) for name in times]
+    assert [line.split() for line in change_points.history_table(rows)] == [
+        ["kernel", "after/before", "verdict", "since"],
+        ["conv", "1.250", "SLOWER", "2026-01-07", "c6"],
+        "24 results of 2 kernels, 1 change points".split()]
+    del rows[12]["date"], rows[12]["commit"]
+    assert change_points.history_table(rows)[1].endswith("result 7")
+    assert change_points.history_table([]) == ["0 results of 0 kernels, 0 change points"]
+
+
 @pytest.mark.parametrize("text", ["[1, 2", "[1, 2]", '{"name": "a"}', "seconds"])
 def test_other_files_are_named(text, tmp_path):
     path = tmp_path / "x.json"

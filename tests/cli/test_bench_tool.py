@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import shutil
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -81,6 +85,61 @@ def test_steps_are_written_and_compared(lines, tmp_path, capsys):
     assert cli.main(["bench", "--compare", str(before), str(after)]) == 0
     printed = capsys.readouterr().out.splitlines()
     assert len(printed) == 1 + len(rows) and all("2.000  SLOWER" in line for line in printed[1:])
+
+
+def test_steps_are_drawn_and_kept(lines, tmp_path, capsys):
+    chart, history = tmp_path / "a.svg", tmp_path / "h.jsonl"
+    lines("--svg", str(chart), "--history", str(history))
+    assert "conv" in chart.read_text() and "inference, " in chart.read_text()
+    rows = [json.loads(line) for line in history.read_text().splitlines()]
+    assert {"conv", "tanh", "fc", "softmax"} <= {row["name"] for row in rows}
+    assert all(row["date"] and "commit" in row for row in rows)
+    assert cli.main(["bench", "--history", str(history)]) == 0
+    assert capsys.readouterr().out == (
+        f"{len(rows)} results of {len(rows)} kernels, 0 change points\n")
+
+
+def test_files_are_compared_in_a_chart(tmp_path):
+    for name, seconds in [("a.json", 1.0), ("b.json", 1.2)]:
+        (tmp_path / name).write_text(json.dumps([{"name": "conv", "seconds": seconds}]))
+    files = [str(tmp_path / name) for name in ("a.json", "b.json")]
+    assert cli.main(["bench", "--compare", *files, "--svg", str(tmp_path / "c.svg")]) == 0
+    assert ">1.200 SLOWER</text>" in (tmp_path / "c.svg").read_text()
+
+
+OPERATOR = """
+import nbmod as mx, numpy as np
+class Slow(mx.operator.CustomOp):
+    def forward(self, is_train, req, in_data, out_data, aux):
+        for _ in range({turns}):
+            np.sort(np.arange(5000.0))
+        self.assign(out_data[0], req[0], in_data[0])
+@mx.operator.register("slow_twice")
+class SlowProp(mx.operator.CustomOpProp):
+    def create_operator(self, ctx, shapes, dtypes):
+        return Slow()
+"""
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is absent")
+def test_a_network_is_compared_with_another_commit(tmp_path, monkeypatch, capsys):
+    """Its operator, a module of the repository, takes three times as long as one commit before."""
+    for turns in (10, 30):
+        (tmp_path / "bench_slow_operator.py").write_text(OPERATOR.format(turns=turns))
+        for command in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "operator"]):
+            subprocess.run(["git", "-c", "user.name=n", "-c", "user.email=e@example.org",
+                            *command], cwd=tmp_path, check=True)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    importlib.import_module("bench_slow_operator")
+    monkeypatch.delitem(sys.modules, "bench_slow_operator")
+    files = [tmp_path / name for name in ("net.json", "c.svg", "r.json")]
+    mx.sym.Custom(mx.sym.Variable("data"), op_type="slow_twice", name="slow").save(str(files[0]))
+    assert cli.main(["bench", "net.json", "--shape", "data=2,3", "--import", "bench_slow_operator",
+                     "--baseline", "HEAD~1", "--svg", "c.svg", "--json", "r.json"]) == 0
+    result, = json.loads(files[2].read_text())
+    assert result["verdict"] == "SLOWER" and 2 < result["ratio"] < 4.5
+    assert "SLOWER" in capsys.readouterr().out and ">HEAD~1</text>" in files[1].read_text()
 
 
 def test_a_network_without_shapes_is_an_error(capsys):
