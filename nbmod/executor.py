@@ -16,36 +16,26 @@ from weakref import WeakValueDictionary
 from .base import ArgumentError, MXNetError
 from .context import Context
 from .core.collector import without_collector
-from .core.config import CONFIG, is_exact
-from .core.reprs import safe_repr, shaped
+from .core.config import is_exact
+from .core.reprs import safe_repr
 from .execution.bind import Arrays, BindArguments, reshape
 from .execution.call_arguments import copy_parameters, load_arguments
 from .execution.compile_ahead import announce
-from .execution.debug import PlanChart, debug_str, plan_chart
+from .execution.debug import PlanChart, described, plan_chart
 from .execution.first_answers import FirstAnswers, first_answers
-from .execution.interpreted import InterpretedProgram
-from .execution.pipeline import CompiledGraph, CompileOptions, compile_graph
+from .execution.pipeline import CompiledGraph
+from .execution.programs import planned_program, program_of
 from .execution.step_monitor import MonitorCallback, StepMonitor
-from .execution.steps import (
-    ExecutorProgram,
-    PlannedProgram,
-    SharedMemory,
-    States,
-    Step,
-    StepWatcher,
-    explained,
-)
+from .execution.steps import PlannedProgram, SharedMemory
 from .ndarray import NDArray
 from .ops.jit import lacks_compiler
-from .passes.infer import lacks_elements
-from .passes.switches import disabled_passes
 
 if TYPE_CHECKING:
     from os import PathLike
 
     from .base import Array
     from .execution.arena import Arena
-    from .execution.sparse_program import SparseProgram
+    from .execution.steps import ExecutorProgram, States, Step, StepWatcher
     from .explain.explanation import Explanation
     from .symbol import Symbol
 
@@ -100,7 +90,8 @@ class Executor:
         self._shared: SharedMemory = (SharedMemory({}, WeakValueDictionary()) if shared is None
                                       else shared._shared)
         self._states: States = {} if states is None else states
-        self._program = self._bound(optimize and not lacks_compiler(), key)
+        self._program = program_of(self._binding, self._shared, self._states, Executor,
+                                   optimize and not lacks_compiler(), key)
         self._ran: ExecutorProgram = self._program
         self._first: FirstAnswers | None = None
         self._observe(None)
@@ -108,48 +99,11 @@ class Executor:
             self._first = first_answers(self._program)
             announce(self._program)
 
-    def _bound(self, optimize: bool, key: str | None
-               ) -> PlannedProgram | InterpretedProgram | SparseProgram:
-        """The program: a plan, or an interpreter, where that cannot be made."""
-        if self._binding.is_sparse:
-            from .execution.sparse_program import SparseProgram
-
-            return SparseProgram(self._binding, Executor)
-        if key is not None or lacks_elements(*self._binding.inferred):
-            return InterpretedProgram(self._binding, self._states, key or "eager")
-        return self._planned(optimize)
-
-    def _planned(self, optimize: bool) -> PlannedProgram:
-        binding = self._binding
-        self._disabled = disabled_passes()
-        with explained(binding.inferred):
-            compiled = compile_graph(binding.inferred, self._options(optimize))
-        if CONFIG.debug:
-            print(f"bind {binding.symbol.name}: {len(compiled.nodes)} steps, "
-                  f"{sum(compiled.sizes):,} bytes of entries in "
-                  f"{compiled.plan.total_bytes:,} bytes")
-        return PlannedProgram(binding, compiled, self._shared, self._states)
-
-    def _options(self, optimize: bool = True) -> CompileOptions:
-        binding = self._binding
-        return CompileOptions(
-            binding.ctx, binding.requests,
-            {name: array.context for name, array in {**binding.args, **binding.aux}.items()},
-            {name: array.context for name, array in binding.grads.items()}, binding.groups,
-            bool(binding.exact), optimize)
-
     @safe_repr
     def __repr__(self) -> str:
-        symbol = self._binding.symbol
-        inputs = shaped((name, array.shape) for name, array in self.arg_dict.items())
-        outputs = shaped((name, array.shape) for name, array in
-                         zip(symbol.list_outputs(), self.outputs, strict=False))
-        text = f"<{type(self).__name__} {symbol.name or 'of a group'} on {self._binding.ctx}: " + (
-            f"{inputs} -> {outputs}")
-        if not self.is_planned:
-            return f"{text}>"
-        return (f"{text}\n {len(self.compiled.nodes)} steps, {self.compiled.plan.total_bytes:,} "
-                "bytes of memory for results>")
+        compiled = self.compiled if self.is_planned else None
+        bound = self._binding._replace(args=self.arg_dict)
+        return f"<{type(self).__name__} {described(bound, self.outputs, compiled)}>"
 
     # -- what runs ---------------------------------------------------------------------------
 
@@ -363,7 +317,7 @@ class Executor:
         It is made when it is first needed: by a monitor, or by ``forward(is_train=True)`` of an
         executor without gradients.
         """
-        return self._planned(optimize=False)
+        return planned_program(self._binding, self._shared, self._states, optimize=False)
 
     # -- looking at it ------------------------------------------------------------------------
 
@@ -460,11 +414,7 @@ class Executor:
         program = self._program
         if not isinstance(program, PlannedProgram):
             return program.debug_str()
-        first = None if self._first is None else self._first.note
-        if lacks_compiler():
-            first = "Runs NumPy forms, node by node: there is no compiler"
-        notes = [getattr(watcher, "notes", {}) for watcher in program.watchers]
-        return debug_str(program.compiled, self._binding.symbol.list_outputs(), first, notes)
+        return program.debug_str(None if self._first is None else self._first.note)
 
     def explain(self) -> Explanation:
         """Explain the plan: passes and what they refused, memory, steps and their alternatives.
@@ -472,12 +422,8 @@ class Executor:
         The network is compiled once more, without arrays, to record why it is as it is.
         """
         from .explain.explanation import Explanation
-        from .explain.facts import facts_of
 
-        binding, symbol = self._binding, self._binding.symbol
-        return Explanation(facts_of(
-            binding.inferred, self._options(), symbol.name or "group", symbol.list_outputs(),
-            sorted(self._disabled), self.compiled))
+        return Explanation.of(self.planned)
 
     def plan_chart(self, path: str | PathLike[str] | None = None) -> PlanChart:
         """Draw the memory plan as an SVG image: steps on the x-axis, addresses on the y-axis.

@@ -69,7 +69,6 @@ UPWARD_IMPORTS = {
     ("ndarray.array_creation", "ndarray.sparse_array"): "`zeros(stype=)` may be sparse",
     ("ndarray.invocation", "ndarray.sparse_eager"): "calls with sparse arrays go there",
     ("executor", "explain.explanation"): "`explain` is a method",
-    ("executor", "explain.facts"): "`explain` is a method",
     ("ops.device", "ops.optimizer.multi_tensor_apply"): "devices run kernels of all layers",
     ("startup.sitecustomize", "compat.mxnet_name"):
         "children import nbmod when they import MXNet or NumPy",

@@ -16,6 +16,7 @@ exceptions: an interpreter runs them node by node.
     interpreted.py        networks and their gradients as nodes of an interpreter
     bound_region.py       a dense region of a network with sparse arrays, as an executor
     sparse_program.py     the program of networks with sparse arguments or gradients
+    programs.py           the program of a binding: planned, sparse or interpreted
     compile_ahead.py      helper processes that compile the kernels of a bound network
     first_answers.py      runs with NumPy forms until these kernels are there
     sanitizer.py          NBMOD_CHECK: plans verified at bind, memory checked around every step

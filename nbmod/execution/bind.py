@@ -33,6 +33,7 @@ from ..passes.infer import (
 from ..passes.infer_storage import declared_storage, gradient_storage, infer_storage
 from ..passes.place import array_devices
 from ..symbol.inference import read_shape
+from .pipeline import CompileOptions
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
@@ -83,6 +84,14 @@ class BindArguments(NamedTuple):
     def is_sparse(self) -> bool:
         """Whether an argument or a gradient is."""
         return any(array.is_sparse for array in (*self.args.values(), *self.grads.values()))
+
+    def options(self, optimize: bool = True) -> CompileOptions:
+        """The options with which the network is compiled."""
+        return CompileOptions(
+            self.ctx, self.requests,
+            {name: array.context for name, array in {**self.args, **self.aux}.items()},
+            {name: array.context for name, array in self.grads.items()}, self.groups,
+            bool(self.exact), optimize)
 
 
 REQUESTS = ("null", "write", "add", "inplace")

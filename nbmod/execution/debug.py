@@ -10,21 +10,36 @@ from xml.sax.saxutils import escape
 from ..context import Context, current_context, resolve
 from ..core.atomic import atomic_write
 from ..core.config import is_exact
+from ..core.reprs import shaped
 from ..graph import Entry, Graph, Node
 from ..ops.elementwise.fused_elements import FusedElements
 from ..passes.infer import Inferred
 from ..passes.memory.plan_step import NONE
 from ..passes.pass_diffs import PassDiff, PassDiffs
 from ..passes.switches import observed
-from .bind import GradReq, infer_arrays, requests_by_name
+from .bind import BindArguments, GradReq, infer_arrays, requests_by_name
 from .pipeline import CompiledGraph, CompileOptions, compile_graph
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
+    from ..ndarray import NDArray
     from ..symbol import Symbol
 
-__all__ = ["PlanChart", "compile_inputs", "debug_str", "entry_names", "pass_diffs", "plan_chart"]
+__all__ = ["PlanChart", "compile_inputs", "debug_str", "described", "entry_names", "pass_diffs",
+           "plan_chart"]
+
+
+def described(binding: BindArguments, outputs: Sequence[NDArray], compiled: CompiledGraph | None
+              ) -> str:
+    """The name and the arrays of a network, and the size of its plan."""
+    symbol = binding.symbol
+    arrays = [shaped((name, array.shape) for name, array in named) for named in (
+        binding.args.items(), zip(symbol.list_outputs(), outputs, strict=False))]
+    text = f"{symbol.name or 'of a group'} on {binding.ctx}: {' -> '.join(arrays)}"
+    return text if compiled is None else (
+        f"{text}\n {len(compiled.nodes)} steps, {compiled.plan.total_bytes:,} bytes of memory for "
+        "results")
 
 
 def debug_str(compiled: CompiledGraph, outputs: Sequence[str], first: str | None = None,

@@ -35,6 +35,7 @@ from .arena import Arena, BlockMemory, DeviceArray, Memory
 from .bind import Arrays, BindArguments
 from .bound_arrays import BoundArrays, EntryArray, Modes
 from .call_arguments import load_head_gradients
+from .debug import debug_str
 from .derived_constants import DerivedConstants, derive
 from .interpreter import located
 from .pipeline import CompiledGraph, CompiledSubgraph
@@ -231,11 +232,14 @@ class PlannedProgram:
         What is computed only when a parameter has changed.
     watchers : list of StepWatcher
         Called before and after every step.
+    disabled : frozenset of str
+        Passes that were switched off when the network was compiled.
     """
 
     def __init__(self, binding: BindArguments, compiled: CompiledGraph, shared: SharedMemory,
-                 states: States):
+                 states: States, disabled: frozenset[str] = frozenset()):
         self.binding, self.compiled, self.states = binding, compiled, states
+        self.disabled = disabled
         with explained(binding.inferred):
             self._head_arrays, self._external = self._external_arrays()
             self.constants: list[DerivedConstants] = []
@@ -285,6 +289,13 @@ class PlannedProgram:
             old._data = new._data
         self.outputs = self.outputs or results
         return bound
+
+    def debug_str(self, first: str | None = None) -> str:
+        """Describe the plan; `first` says which form runs at first, if that is not this one."""
+        if lacks_compiler():
+            first = "Runs NumPy forms, node by node: there is no compiler"
+        notes = [getattr(watcher, "notes", {}) for watcher in self.watchers]
+        return debug_str(self.compiled, self.binding.symbol.list_outputs(), first, notes)
 
     def renew_outputs(self) -> None:
         """Leave the arrays in `outputs` to those who have them, and make new ones."""

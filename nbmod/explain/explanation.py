@@ -6,9 +6,11 @@ import json
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..base import MXNetError
 from . import memory_answers, node_answers
+from .facts import facts_of
 from .node_history import NodeHistory
 from .overview import overview
 from .plan_comparison import compared
@@ -16,6 +18,9 @@ from .plan_names import PlanNames
 from .schema import BindFacts, from_json, to_json
 from .step_answers import step_answer
 from .wording import Answer
+
+if TYPE_CHECKING:
+    from ..execution.steps import PlannedProgram
 
 __all__ = ["Explanation"]
 
@@ -33,6 +38,13 @@ class Explanation:
 
     def __init__(self, facts: BindFacts):
         self.facts = facts
+
+    @classmethod
+    def of(cls, program: PlannedProgram) -> Explanation:
+        """The explanation of a program, whose network is compiled once more, without arrays."""
+        binding, symbol = program.binding, program.binding.symbol
+        return cls(facts_of(binding.inferred, binding.options(), symbol.name or "group",
+                            symbol.list_outputs(), sorted(program.disabled), program.compiled))
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Explanation:
@@ -77,7 +89,7 @@ class Explanation:
         Examples
         --------
         >>> net = mx.sym.exp(mx.sym.BlockGrad(mx.sym.Variable("x"), name="block"), name="exp")
-        >>> print(net.simple_bind(mx.cpu(), grad_req="null", x=(2, 3)).explain().why("block"))
+        >>> net.simple_bind(mx.cpu(), grad_req="null", x=(2, 3)).explain().why("block")
         block: BlockGrad, (2, 3) float32
           skip_identities: block is x
         its result is x, an array of the caller
@@ -154,24 +166,25 @@ class Explanation:
         """Tell what is in memory when most of it is in use, and why."""
         return memory_answers.peak(self.facts)
 
-    def compare(self, other: Explanation) -> Answer:
+    def compare(self, other: Explanation | str | PathLike[str]) -> Answer:
         """Tell what differs in another plan: passes, steps, bytes by cause, implementations.
 
         Parameters
         ----------
-        other : Explanation
-            The plan that takes the place of this one: of a changed network, of other passes, or of
-            an earlier run, by `load`.
+        other : Explanation or path
+            The plan that would take the place of this one: of a changed network or of other
+            passes; a path is of a file for `load`.
 
         Examples
         --------
-        >>> net = mx.sym.exp(mx.sym.sin(mx.sym.Variable("x"), name="sin"), name="exp")
-        >>> fused = net.simple_bind(mx.cpu(), grad_req="null", x=(2, 3)).explain()
-        >>> with mx.without_passes("fuse_elementwise"):
-        ...     plain = net.simple_bind(mx.cpu(), grad_req="null", x=(2, 3)).explain()
-        >>> print(plain.compare(fused))
+        >>> net = mx.sym.exp(mx.sym.BlockGrad(mx.sym.Variable("x"), name="block"), name="exp")
+        >>> executor = net.simple_bind(mx.cpu(), grad_req="null", x=(64, 64))
+        >>> with mx.without_passes("skip_identities"):
+        ...     other = net.simple_bind(mx.cpu(), grad_req="null", x=(64, 64))
+        >>> executor.explain().compare(other.explain())
         """
-        return compared(self.facts, other.facts)
+        second = other if isinstance(other, Explanation) else Explanation.load(other)
+        return compared(self.facts, second.facts)
 
     def _tensor(self, name: str | int) -> int:
         """The entry of a name; MXNetError if its value is in no entry of the plan."""

@@ -33,18 +33,18 @@ def why(history: NodeHistory, node: int) -> Answer:
     node : int
         The number of a node of the symbol, or of one that a pass has made.
     """
-    facts, asked = history.facts, history.facts.nodes[node]
+    facts, subject = history.facts, history.facts.nodes[node]
     changes, last = list(history.changes(node)), history.last(node)
     remarks = _remarks(history, node)
-    lines = [f"{asked.name}: {described_node(asked)}, "
-             + "; ".join(map(described_tensor, asked.outputs))]
+    lines = [f"{subject.name}: {described_node(subject)}, "
+             + "; ".join(map(described_tensor, subject.outputs))]
     lines += (f"  {line}" for line in _pass_by_pass(facts, changes, remarks))
     steps = [index for index, step in enumerate(facts.plan.steps) if step.node == last]
     entries = [eid for eid, entry in enumerate(facts.plan.entries) if entry.node == last]
     if last is None:
         lines.append("no step computes it: nothing reads its result")
-    elif not asked.op:
-        lines += _variable(facts, asked.name, entries)
+    elif not subject.op:
+        lines += _variable(facts, subject.name, entries)
     elif steps:
         lines.append(f"computed by {step_title(facts.plan, steps[0])}")
         lines += (f"  {line}" for line in
@@ -55,7 +55,7 @@ def why(history: NodeHistory, node: int) -> Answer:
         lines.append(f"its result is {facts.nodes[last].name}, "
                      f"{described_memory(facts.plan, entries[0])}")
     return Answer("\n".join(lines), {
-        "node": node, "name": asked.name, "final": last, "step": steps[0] if steps else None,
+        "node": node, "name": subject.name, "final": last, "step": steps[0] if steps else None,
         "entries": entries, "remarks": [facts.remarks.index(each) for each in remarks],
         "changes": [{"pass": each.change.name, "before": each.before, "after": each.after}
                     for each in changes]})

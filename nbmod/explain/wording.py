@@ -76,7 +76,7 @@ def described_memory(plan: PlanFacts, eid: int) -> str:
     if entry.in_place_of is not None:
         return f"{place}, in place of {plan.entries[entry.in_place_of].name}"
     if entry.producer is not None and plan.steps[entry.producer].is_view:
-        return f"{place}, as {plan.entries[plan.steps[entry.producer].reads[0]].name} is"
+        return f"{place}, which {plan.entries[plan.steps[entry.producer].reads[0]].name} has, too"
     return f"{place}, added to" if entry.adds else place
 
 
