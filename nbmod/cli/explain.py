@@ -63,6 +63,8 @@ def _add_questions(group: argparse._ArgumentGroup) -> None:
     add("--step", action="append", default=[], metavar="N", help="what a step, by its number or "
         "name, reads and writes, by which implementation")
     add("--peak", action="store_true", help="what is in memory when most of it is in use, and why")
+    add("--without", nargs="*", metavar="PASS", help="the bytes, steps and traffic that passes are "
+        "worth, as a table; default: all that changed something, and recomputation (mirror)")
     add("--diff", metavar="OTHER", help="what differs in another plan: facts that --json wrote, or "
         "a network, which is planned with the same options")
 
@@ -121,6 +123,8 @@ def _answers(explanation: Explanation, options: argparse.Namespace) -> Iterator[
     yield from map(explanation.step, options.step)
     if options.peak:
         yield explanation.peak()
+    if options.without is not None:
+        yield explanation.without(*options.without)
     if options.diff:
         yield explanation.compare(_explanation([options.diff], options))
 
@@ -133,6 +137,7 @@ def _explanation(files: Sequence[str], options: argparse.Namespace) -> Explanati
     from ..execution.debug import compile_inputs
     from ..explain.explanation import Explanation
     from ..explain.facts import facts_of
+    from ..explain.what_if import WhatIf
     from ..passes.switches import disabled_passes
 
     if len(files) == 1 and _holds_facts(files[0]):
@@ -140,9 +145,10 @@ def _explanation(files: Sequence[str], options: argparse.Namespace) -> Explanati
     network = _network(files, options)
     inferred, compile_options = compile_inputs(network.symbol, options.ctx, network.requests,
                                                network.types, "explain", network.shapes)
-    return Explanation(facts_of(
-        inferred, compile_options, network.symbol.name or "group", network.symbol.list_outputs(),
-        sorted(disabled_passes())))
+    disabled = sorted(disabled_passes())
+    return Explanation(facts_of(inferred, compile_options, network.symbol.name or "group",
+                                network.symbol.list_outputs(), disabled),
+                       WhatIf(inferred, compile_options, disabled))
 
 
 def _holds_facts(path: str) -> bool:

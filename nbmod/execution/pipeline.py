@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -29,7 +29,7 @@ from ..ops.op import Backward, Spec
 from ..ops.subgraph import SubgraphRun
 from ..passes.infer import Inferred, infer_specs, require_static
 from ..passes.memory.plan import ALIGNMENT, MemoryPlan, plan_memory
-from ..passes.memory.plan_step import GUARD, NONE, PlanStep
+from ..passes.memory.plan_step import GUARD, NONE, PLANNER_PASSES, PlanStep
 from ..passes.memory.verify import survives
 from ..passes.optimize.fuse_elementwise import FusedGraph, fuse_elementwise
 from ..passes.optimize.pipelines import for_training, simplify
@@ -65,6 +65,8 @@ class CompileOptions:
     """Only optimizations that keep all results bitwise."""
     optimize: bool = True
     """False: every node of the symbol runs by itself."""
+    mirror: bool = field(default_factory=lambda: CONFIG.mirror)
+    """Whether the backward pass computes cheap nodes again."""
 
     @property
     def trained(self) -> list[str]:
@@ -226,7 +228,7 @@ def compile_graph(symbol: Inferred, options: CompileOptions) -> CompiledGraph:
     with observing(symbol, options):
         simplified = _simplify(symbol, options)
         joint = _differentiate(simplified, options)
-        joint = _mirror(joint)
+        joint = _mirror(joint, options)
         joint = _place(joint, options)
         joint = _write_gradients(joint, options)
         fused = _fuse_elementwise(joint, options)
@@ -263,16 +265,16 @@ def _differentiate(simplified: Rewritten, options: CompileOptions) -> JointGraph
     if not trained:
         return joint
     has_bodies = any(node.op is not None and node.op.runs_subgraphs for node in graph.nodes)
-    forward = with_trained_bodies(graph, CONFIG.mirror) if has_bodies else graph
+    forward = with_trained_bodies(graph, options.mirror) if has_bodies else graph
     wrt = [node for node in forward.variables if node.name in trained]
     graph, heads = with_gradients(forward, wrt)
     joint = replace(joint, heads=heads, trained=[node.name for node in wrt])
     return joint.rewritten("with_gradients", graph)
 
 
-def _mirror(joint: JointGraph) -> JointGraph:
+def _mirror(joint: JointGraph, options: CompileOptions) -> JointGraph:
     """The graph in which nodes that are computed again are twice."""
-    return joint.rewritten("mirror", mirror(joint.graph, joint.num_outputs, CONFIG.mirror))
+    return joint.rewritten("mirror", mirror(joint.graph, joint.num_outputs, options.mirror))
 
 
 def _place(joint: JointGraph, options: CompileOptions) -> JointGraph:
@@ -415,13 +417,12 @@ def _schedule(placed: PlacedGraph, ctx: Context) -> CompiledGraph:
     workspaces = [
         [Spec((body.nbytes,), np.dtype(np.uint8)) for body in subgraphs.get(index, ())]
         if choice is None else choice.workspace for index, choice in enumerate(choices)]
-    less = {key: value for name, fields in SHARING.items()
-            if not is_enabled(name) for key, value in fields.items()}
+    off = [name for name in PLANNER_PASSES if not is_enabled(name)]
     steps = [_plan_step(placed, node, live, workspace, spaces.index(placed.context_of(node)))
-             ._replace(**less) for node, workspace in zip(placed.nodes, workspaces, strict=True)]
+             .without(off) for node, workspace in zip(placed.nodes, workspaces, strict=True)]
     # Outputs that no variable holds are kept.
     plan = plan_memory(steps, [spec.nbytes for spec in placed.specs], placed.external,
-                       {*placed.outputs} - {*placed.external}, is_enabled("reuse_memory"))
+                       {*placed.outputs} - {*placed.external}, "reuse_memory" not in off)
     return CompiledGraph(**vars(placed), subgraphs=subgraphs, choices=choices,
                          workspaces=workspaces, spaces=spaces, plan_steps=steps, plan=plan)
 
@@ -491,10 +492,3 @@ def _plan_step(placed: PlacedGraph, node: Node, live: Collection[int], workspace
         named = zip((*inputs, *outputs), (*ins, *outs), strict=True)
         step = step._replace(strided=tuple([eid for name, eid in named if name in names]))
     return step
-
-
-SHARING: dict[str, dict[str, Any]] = {  # type: ignore[explicit-any]
-    "view": {"view": False}, "inplace": {"inplace": ()}, "accumulate": {"accumulates": False},
-    "alias_concat": {"concat_offsets": ()}, "alias_slice": {"split_offsets": ()}}
-"""Passes of the memory planner, and the steps that it sees when they are switched off.
-Any: fields of several types."""

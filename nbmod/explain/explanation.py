@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..base import MXNetError
+from ..passes.memory.plan_step import PLANNER_PASSES
+from ..passes.switches import PASSES
 from . import memory_answers, node_answers
 from .facts import facts_of
 from .node_history import NodeHistory
 from .overview import overview
 from .plan_comparison import compared
 from .plan_names import PlanNames
-from .schema import BindFacts, from_json, to_json
+from .schema import BindFacts, Variant, from_json, to_json
 from .step_answers import step_answer
+from .variants_table import variants_answer
+from .what_if import WhatIf
 from .wording import Answer
 
 if TYPE_CHECKING:
@@ -34,17 +40,21 @@ class Explanation:
     ----------
     facts : BindFacts
         Everything that was decided, and why, as plain values.
+    what_if : WhatIf, optional
+        The network, for plans that it would have; facts from a file are without it.
     """
 
-    def __init__(self, facts: BindFacts):
-        self.facts = facts
+    def __init__(self, facts: BindFacts, what_if: WhatIf | None = None):
+        self.facts, self._what_if = facts, what_if
 
     @classmethod
     def of(cls, program: PlannedProgram) -> Explanation:
         """The explanation of a program, whose network is compiled once more, without arrays."""
         binding, symbol = program.binding, program.binding.symbol
-        return cls(facts_of(binding.inferred, binding.options(), symbol.name or "group",
-                            symbol.list_outputs(), sorted(program.disabled), program.compiled))
+        options, disabled = binding.options(), sorted(program.disabled)
+        return cls(facts_of(binding.inferred, options, symbol.name or "group",
+                            symbol.list_outputs(), disabled, program.compiled),
+                   WhatIf(binding.inferred, options, disabled, program.compiled))
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Explanation:
@@ -210,6 +220,65 @@ class Explanation:
     @cached_property
     def _history(self) -> NodeHistory:
         return NodeHistory(self.facts)
+
+    # -- what if ------------------------------------------------------------------------------
+
+    def without(self, *passes: str) -> Answer:
+        """Tell what each pass is worth: the plan without it, as a table; see `variants`."""
+        return variants_answer(self.facts, self.variants(*passes))
+
+    def variants(self, *passes: str) -> list[Variant]:
+        """The plans that there would be without passes, one by one.
+
+        They are among the facts from then on.
+
+        Parameters
+        ----------
+        *passes : str
+            Passes (`nbmod.passes.switches.PASSES`), or "mirror": what the backward pass computes
+            again, which is switched on where it is off.  Default: all that changed something; those
+            of the memory planner cost little, others a compilation.
+
+        Raises
+        ------
+        MXNetError
+            For a pass that the facts of a file do not have.
+
+        Examples
+        --------
+        >>> executor = mx.sym.exp(mx.sym.Variable("x") * 2).simple_bind(mx.cpu(), x=(2, 3))
+        >>> variant, = executor.explain().variants("fuse_elementwise")
+        >>> variant.steps
+        5
+        """
+        names = passes or self._passes_at_work()
+        for name in names:
+            if name not in self._known_variants():
+                facts = self.facts
+                self.facts = replace(facts, variants=[*facts.variants, self._network(
+                    f"the plan without {name}").variant(name)])
+        known = self._known_variants()
+        return [known[name] for name in names]
+
+    def _known_variants(self) -> dict[str, Variant]:
+        return {each.without or each.added: each for each in self.facts.variants}
+
+    def _passes_at_work(self) -> Sequence[str]:
+        """Passes that changed something, and those of the memory planner."""
+        if self._what_if is None:
+            return [*self._known_variants()]
+        facts = self.facts
+        changed = {*PLANNER_PASSES, *(each.name for each in facts.passes),
+                   *(["hoist_constants"] if facts.plan.constants else ())}
+        names = [name for name in PASSES
+                 if name in changed and name not in facts.network.disabled_passes]
+        return [*names, "mirror"] if facts.network.training else names
+
+    def _network(self, what: str) -> WhatIf:
+        if self._what_if is None:
+            raise MXNetError(f"explain: the file does not tell {what}; explain the network again "
+                             "and ask for it")
+        return self._what_if
 
     # -- files --------------------------------------------------------------------------------
 

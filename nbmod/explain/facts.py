@@ -41,15 +41,13 @@ from .schema import (
     StepFacts,
     StorageFacts,
     TensorFacts,
-    Variant,
 )
 
 __all__ = ["facts_of"]
 
 
 def facts_of(symbol: Inferred, options: CompileOptions, name: str, outputs: Sequence[str],
-             disabled: Sequence[str] = (), bound: CompiledGraph | None = None,
-             variants: Sequence[str] = ()) -> BindFacts:
+             disabled: Sequence[str] = (), bound: CompiledGraph | None = None) -> BindFacts:
     """The facts of a network's plan.
 
     Parameters
@@ -66,8 +64,6 @@ def facts_of(symbol: Inferred, options: CompileOptions, name: str, outputs: Sequ
         Passes that are switched off.
     bound : CompiledGraph, optional
         The plan that was bound; MXNetError if it is another one now.
-    variants : sequence of str
-        Passes of which it is told what the plan would be without each.
     """
     watcher = _GraphRecorder(symbol)
     with without_passes(*disabled), remarks.recording() as recorded, observed(watcher):
@@ -83,8 +79,7 @@ def facts_of(symbol: Inferred, options: CompileOptions, name: str, outputs: Sequ
                 sorted(disabled)),
         numbered.facts(compiled), numbered.ids(symbol.graph.nodes),
         numbered.entry_ids(symbol.graph.outputs), list(watcher.passes(numbered)),
-        [_remark(each, compiled, plan.entries, numbered) for each in recorded], plan,
-        [_variant(each, symbol, options, disabled) for each in variants])
+        [_remark(each, compiled, plan.entries, numbered) for each in recorded], plan)
 
 
 def _require_same(compiled: CompiledGraph, bound: CompiledGraph, name: str) -> None:
@@ -95,14 +90,6 @@ def _require_same(compiled: CompiledGraph, bound: CompiledGraph, name: str) -> N
                          f"{compiled.plan.total_bytes:,} bytes) than it was ({len(then)} steps, "
                          f"{bound.plan.total_bytes:,} bytes): environment variables or "
                          "the number of threads have changed; bind it again")
-
-
-def _variant(without: str, symbol: Inferred, options: CompileOptions, disabled: Iterable[str]
-             ) -> Variant:
-    with without_passes(*{*disabled, without}):
-        compiled = compile_graph(symbol, options)
-    return Variant(without, compiled.plan.total_bytes,
-                   len(compiled.nodes) - len(compiled.plan.views))
 
 
 # -- graphs ---------------------------------------------------------------------------------------

@@ -251,12 +251,20 @@ class PlanFacts:
 
 @dataclass(frozen=True)
 class Variant:
-    """The plan without a pass."""
+    """The figures of the plan, or of the plan that there would be without a pass."""
 
     without: str
+    """The pass; empty if there is none."""
     total: int
+    """Bytes of memory."""
     steps: int
     """Steps that run; views do not."""
+    operations: int = 0
+    """Sum over all steps."""
+    nbytes: int = 0
+    """Bytes that all steps together read and write."""
+    added: str = ""
+    """A part of bind that is off in the plan: "mirror"."""
 
 
 @dataclass(frozen=True)

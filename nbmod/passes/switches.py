@@ -7,7 +7,7 @@ disagree, binding once without each pass names the one that is at fault:
     with mx.without_passes("inplace"): executor = symbol.simple_bind(...)
 
 `run_pass` runs one that rewrites graphs, unless it is switched off; the memory planner is asked
-for less by leaving out what a step allows (`execution.pipeline.SHARING`).  A `PassObserver` sees
+for less by leaving out what a step allows (`memory.plan_step.SHARING`).  A `PassObserver` sees
 what each pass got and made (`passes.translation_validation`).
 """
 

@@ -69,3 +69,13 @@ def test_damaged_options_are_refused(saved, explain, options):
 def test_files_that_are_no_facts_are_refused(tmp_path, explain, content):
     (tmp_path / "facts.json").write_text(content)
     assert explain(tmp_path / "facts.json")[0] == 1
+
+
+def test_passes_are_worth_what_a_plan_without_them_takes_more(saved, explain):
+    status, text, _ = explain(saved, "--shape", "data=1,1,6,6", "--without", "reuse_memory",
+                              "inplace")
+    assert status == 0
+    answer = network().simple_bind(mx.cpu(), grad_req="null", data=(1, 1, 6, 6)).explain().without(
+        "reuse_memory", "inplace")
+    assert text == f"{answer}\n"
+    assert explain(saved, "--shape", "data=1,1,6,6", "--without", "cse2")[0] == 1

@@ -5,9 +5,10 @@ Assumes: an entry has one producer, as every graph numbers its entries (`graph.G
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Collection
+from typing import Any, NamedTuple
 
-__all__ = ["GUARD", "NONE", "AliasedRows", "PlanStep"]
+__all__ = ["GUARD", "NONE", "PLANNER_PASSES", "AliasedRows", "PlanStep"]
 
 NONE = -1
 GUARD = 256
@@ -39,6 +40,21 @@ class PlanStep(NamedTuple):
     """The outputs are slices of input 0."""
     strided: tuple[int, ...] = ()
     """Entries that the step can read or write although their rows are not adjacent."""
+
+    def without(self, passes: Collection[str]) -> PlanStep:
+        """The step as the planner sees it when these of its passes are switched off."""
+        less = [fields for name, fields in SHARING.items() if name in passes]
+        return self._replace(**{key: value for fields in less for key, value in fields.items()})
+
+
+SHARING: dict[str, dict[str, Any]] = {  # type: ignore[explicit-any]
+    "view": {"view": False}, "inplace": {"inplace": ()}, "accumulate": {"accumulates": False},
+    "alias_concat": {"concat_offsets": ()}, "alias_slice": {"split_offsets": ()}}
+"""Passes of the memory planner, and the steps that it sees when they are switched off.
+Any: fields of several types."""
+
+PLANNER_PASSES = (*SHARING, "reuse_memory")
+"""Passes that decide about memory alone: without one of them, the same nodes run."""
 
 
 class AliasedRows(NamedTuple):

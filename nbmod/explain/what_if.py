@@ -1,0 +1,106 @@
+"""Plans that a network would have, if something about it were different."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
+from functools import cached_property
+
+from ..execution.cost_model import costs_of
+from ..execution.pipeline import CompiledGraph, CompileOptions, compile_graph
+from ..graph import Entry, Graph, Node
+from ..passes.infer import Inferred
+from ..passes.memory.plan import plan_memory
+from ..passes.memory.plan_step import PLANNER_PASSES
+from ..passes.switches import without_passes
+from .schema import Variant
+
+__all__ = ["MIRROR", "WhatIf", "variant_of"]
+
+MIRROR = "mirror"
+"""The part of bind that MXNET_BACKWARD_DO_MIRROR switches on."""
+
+
+class WhatIf:
+    """A network, and what its plan would be.
+
+    Parameters
+    ----------
+    symbol : Inferred
+        The graph and the specs of its entries.
+    options : CompileOptions
+        With which it is bound.
+    disabled : collection of str
+        Passes that are switched off.
+    bound : CompiledGraph, optional
+        The plan that it has; compiled when it is needed.
+    """
+
+    def __init__(self, symbol: Inferred, options: CompileOptions, disabled: Collection[str],
+                 bound: CompiledGraph | None = None):
+        self.symbol, self.options, self._bound = symbol, options, bound
+        self.disabled = frozenset(disabled)
+
+    @cached_property
+    def compiled(self) -> CompiledGraph:
+        """The plan that it has."""
+        return self._bound or self._compile()
+
+    def variant(self, name: str) -> Variant:
+        """The plan without a pass; for "mirror" with recomputation, or without where it is on."""
+        if name != MIRROR:
+            return variant_of(self.without(name), name)
+        compiled = self._compile(options=replace(self.options, mirror=not self.options.mirror))
+        return variant_of(compiled, *((MIRROR,) if self.options.mirror else ("", MIRROR)))
+
+    def without(self, name: str) -> CompiledGraph:
+        """The plan without a pass.
+
+        The nodes stay where a pass of the memory planner is left out, so that nothing is compiled.
+        """
+        if name not in PLANNER_PASSES or self.compiled.subgraphs:
+            return self._compile({name})
+        off = {*self.disabled, name}
+        compiled = self.compiled
+        steps = [step.without(off) for step in compiled.plan_steps]
+        if steps == compiled.plan_steps and name != "reuse_memory":
+            return compiled
+        plan = plan_memory(steps, compiled.sizes, compiled.external,
+                           {*compiled.outputs} - {*compiled.external}, "reuse_memory" not in off)
+        return replace(compiled, plan_steps=steps, plan=plan)
+
+    def mirrored(self, names: Collection[str]) -> CompiledGraph:
+        """The plan where these nodes of the symbol have the attribute `force_mirroring`."""
+        graph = _with_attribute(self.symbol.graph, names, "__force_mirroring__")
+        return self._compile(symbol=Inferred(graph, self.symbol.specs))
+
+    def requested(self, requests: Mapping[str, str]) -> CompiledGraph:
+        """The plan with these requests for gradients instead of those for the same arguments."""
+        return self._compile(options=replace(self.options,
+                                             requests={**self.options.requests, **requests}))
+
+    def _compile(self, without: Iterable[str] = (), symbol: Inferred | None = None,
+                 options: CompileOptions | None = None) -> CompiledGraph:
+        with without_passes(*self.disabled, *without):
+            return compile_graph(symbol or self.symbol, options or self.options)
+
+
+def variant_of(compiled: CompiledGraph, without: str = "", added: str = "") -> Variant:
+    """The figures of a plan."""
+    costs = costs_of(compiled)
+    operations, nbytes = (sum(each[i] for each in costs) for i in (0, 1))
+    return Variant(without, compiled.plan.total_bytes,
+                   len(compiled.nodes) - len(compiled.plan.views), operations, nbytes, added)
+
+
+def _with_attribute(graph: Graph, names: Collection[str], key: str, value: str) -> Graph:
+    """A copy of a graph in which nodes of these names have an attribute."""
+    copies: dict[int, Node] = {}
+    for node in graph.nodes:
+        copy = node.clone([Entry(copies[id(source)], index) for source, index in node.inputs],
+                          node.source)
+        if node.name in names:
+            copy.attrs = {**node.attrs, key: value}
+        copies[id(node)] = copy
+    return Graph([Entry(copies[id(node)], index) for node, index in graph.outputs],
+                 [*copies.values()])
