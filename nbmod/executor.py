@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from .execution.arena import Arena
     from .execution.steps import ExecutorProgram, States, Step, StepWatcher
     from .explain.explanation import Explanation
+    from .explain.schema import MeasuredFacts
     from .symbol import Symbol
 
 __all__ = ["Executor"]
@@ -416,14 +417,19 @@ class Executor:
             return program.debug_str()
         return program.debug_str(None if self._first is None else self._first.note)
 
-    def explain(self) -> Explanation:
+    def explain(self, measured: MeasuredFacts | None = None) -> Explanation:
         """Explain the plan: passes and what they refused, memory, steps and their alternatives.
 
         The network is compiled once more, without arrays, to record why it is as it is.
+
+        Parameters
+        ----------
+        measured : MeasuredFacts, optional
+            Times of the steps, from `bench.step_facts(executor)`.
         """
         from .explain.explanation import Explanation
 
-        return Explanation.of(self.planned)
+        return Explanation.of(self.planned, measured)
 
     def plan_chart(self, path: str | PathLike[str] | None = None) -> PlanChart:
         """Draw the memory plan as an SVG image: steps on the x-axis, addresses on the y-axis.

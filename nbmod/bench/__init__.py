@@ -21,10 +21,11 @@
     machine_code.py   width of vectors, FMAs, spills and calls in the hot loop of a kernel
     change_points.py  results over time: steps in them, and two files compared
     networks.py       operators, symbols and modules as subjects that know their costs
+    step_facts.py     times of the steps of an executor as facts of its plan
 
 A figure comes with the noise it may have: two arms of equal functions are timed in every round.
 Begin with `rounds.py`.  Imports `base`, `context`, `core`, `diagram.picture`, `execution`,
-`executor`, `io`, `launcher.placement`, `module`, `ndarray`, `ops` and `symbol`.
+`executor`, `explain.schema`, `io`, `launcher.placement`, `module`, `ndarray`, `ops` and `symbol`.
 """
 
 from __future__ import annotations
@@ -37,8 +38,9 @@ from .roofs import Roofs, measured_roofs, share_of_roof
 from .rounds import Pace
 from .side_by_side import ArmTime, side_by_side
 from .statistics import Verdict
+from .step_facts import step_facts
 from .thread_sweep import ThreadCount, sweep_threads
 
 __all__ = ["ArmTime", "MachineCode", "Pace", "Result", "Roofs", "ThreadCount", "Verdict", "Work",
            "compare", "machine_code", "measure", "measured_roofs", "module_step", "operator",
-           "other_python", "share_of_roof", "side_by_side", "sweep_threads", "symbol"]
+           "other_python", "share_of_roof", "side_by_side", "step_facts", "sweep_threads", "symbol"]

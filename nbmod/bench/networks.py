@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ..module import BaseModule
     from ..symbol import Symbol
 
-__all__ = ["Work", "bound", "module_step", "operator", "symbol"]
+__all__ = ["Work", "bound", "fill", "module_step", "operator", "symbol"]
 
 Shape = tuple[int, ...]
 
@@ -151,7 +151,7 @@ def bound(net: Symbol, shapes: Mapping[str, Shape], training: bool, ctx: Context
 
     Training asks for gradients of what is neither among `shapes` nor a label.
     """
-    from .. import current_context, nd
+    from .. import current_context
 
     requests = {name: "write" if training and not name.endswith("_label")
                 and (differentiate_inputs or name not in shapes) else "null"
@@ -159,6 +159,14 @@ def bound(net: Symbol, shapes: Mapping[str, Shape], training: bool, ctx: Context
     arguments: dict[str, Any] = dict(shapes)
     executor = net.simple_bind(ctx or current_context(), grad_req=requests, numpy_first=False,
                                **arguments)
+    fill(executor)
+    return executor
+
+
+def fill(executor: Executor) -> None:
+    """Write moderate values to all arguments and states, zeros to labels."""
+    from .. import nd
+
     for name, array in [*executor.arg_dict.items(), *executor.aux_dict.items()]:
         if name.endswith("_label"):
             array[:] = 0
@@ -166,4 +174,3 @@ def bound(net: Symbol, shapes: Mapping[str, Shape], training: bool, ctx: Context
             array[:] = 1
         else:
             array[:] = 0.05 * nd.random.normal(shape=array.shape)
-    return executor

@@ -12,7 +12,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..base import MXNetError, did_you_mean
 from .bench import add_shape_option
@@ -43,6 +43,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help="the type of an input, such as data=float16; once for each")
     add("--train", action="store_true", help="forward and backward, with gradients of all "
         "parameters")
+    add("--run", action="store_true", help="run it on moderate values, too, and measure its steps")
     add("--ctx", type=_parse_context, default="cpu", help="where it runs, such as gpu or gpu(1); "
         "default: %(default)s")
     _add_questions(parser.add_argument_group("questions, each as often as needed"))
@@ -145,10 +146,24 @@ def _explanation(files: Sequence[str], options: argparse.Namespace) -> Explanati
     network = _network(files, options)
     inferred, compile_options = compile_inputs(network.symbol, options.ctx, network.requests,
                                                network.types, "explain", network.shapes)
+    if options.run:
+        return _measured(network, options.ctx)
     disabled = sorted(disabled_passes())
     return Explanation(facts_of(inferred, compile_options, network.symbol.name or "group",
                                 network.symbol.list_outputs(), disabled),
                        WhatIf(inferred, compile_options, disabled))
+
+
+def _measured(network: _PlannedNetwork, ctx: Context) -> Explanation:
+    """The plan with the times of its steps, on arrays of moderate values."""
+    from ..bench.networks import fill
+    from ..bench.step_facts import step_facts
+
+    shapes: dict[str, Any] = dict(network.shapes)
+    executor = network.symbol.simple_bind(ctx, grad_req=network.requests,
+                                          type_dict=network.types, **shapes)
+    fill(executor)
+    return executor.explain(step_facts(executor))
 
 
 def _holds_facts(path: str) -> bool:

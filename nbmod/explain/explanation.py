@@ -19,7 +19,7 @@ from .node_history import NodeHistory
 from .overview import overview
 from .plan_comparison import compared
 from .plan_names import PlanNames
-from .schema import BindFacts, Variant, from_json, to_json
+from .schema import BindFacts, MeasuredFacts, Variant, from_json, to_json
 from .step_answers import step_answer
 from .variants_table import variants_answer
 from .what_if import WhatIf
@@ -48,12 +48,13 @@ class Explanation:
         self.facts, self._what_if = facts, what_if
 
     @classmethod
-    def of(cls, program: PlannedProgram) -> Explanation:
+    def of(cls, program: PlannedProgram, measured: MeasuredFacts | None = None) -> Explanation:
         """The explanation of a program, whose network is compiled once more, without arrays."""
         binding, symbol = program.binding, program.binding.symbol
         options, disabled = binding.options(), sorted(program.disabled)
-        return cls(facts_of(binding.inferred, options, symbol.name or "group",
-                            symbol.list_outputs(), disabled, program.compiled),
+        facts = facts_of(binding.inferred, options, symbol.name or "group", symbol.list_outputs(),
+                         disabled, program.compiled)
+        return cls(replace(facts, measured=measured),
                    WhatIf(binding.inferred, options, disabled, program.compiled))
 
     @classmethod

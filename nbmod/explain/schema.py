@@ -18,10 +18,11 @@ from typing import TypeAlias, Union, get_args, get_origin, get_type_hints
 
 from ..base import MXNetError
 
-__all__ = ["SCHEMA", "VERSION", "BindFacts", "CandidateFacts", "EntryFacts", "GraphNodeFacts",
-           "ImplementationFacts", "Json", "Keeper", "MemoryFacts", "NetworkFacts", "PassFacts",
-           "PlanFacts", "RemarkFacts", "Replaced", "StepFacts", "StorageFacts", "TensorFacts",
-           "Variant", "from_json", "to_json"]
+__all__ = ["SCHEMA", "VERSION", "Advice", "BindFacts", "CandidateFacts", "EntryFacts",
+           "GraphNodeFacts", "ImplementationFacts", "Json", "Keeper", "MeasuredFacts",
+           "MemoryFacts", "NetworkFacts", "PassFacts", "PlanFacts", "RemarkFacts", "Replaced",
+           "StepFacts", "StepTimeFacts", "StorageFacts", "TensorFacts", "Variant", "from_json",
+           "to_json"]
 
 SCHEMA, VERSION = "nbmod.explain", 1
 
@@ -268,6 +269,57 @@ class Variant:
 
 
 @dataclass(frozen=True)
+class StepTimeFacts:
+    """The time of a step."""
+
+    step: int
+    seconds: float
+    """Median of all runs."""
+    noise: float | None
+    """0.01 where two runs may differ by 1%; None where there were too few to know it."""
+    share: float | None
+    """Part of the roof that limits the step; None where it reads and writes nothing."""
+    roof: str
+    """"float32 peak", "L2 bandwidth"; empty without a share."""
+
+
+@dataclass(frozen=True)
+class MeasuredFacts:
+    """Times of steps, by the kernel bench (`nbmod.bench.step_facts`)."""
+
+    threads: int
+    runs: int
+    steps: Sequence[StepTimeFacts]
+    """Those that a run takes, in their order."""
+    operations: Mapping[str, float]
+    """Roofs: multiplications plus additions a second, by type."""
+    bandwidths: Mapping[str, float]
+    """Roofs: bytes a second, by level: L1, L2, L3 and memory."""
+
+
+@dataclass(frozen=True)
+class Advice:
+    """A change of a network, or of how it is bound, and what it changes; less is negative."""
+
+    kind: str
+    """"unread gradient", "recompute", "read earlier", "layout", "fuse" or "slow step"."""
+    subject: str
+    """The node, argument or kind of node that it is about."""
+    reason: str
+    change: str
+    """A line of the user's program, or what to change in it."""
+    nodes: Sequence[int]
+    total: int
+    """Bytes of memory."""
+    steps: int
+    operations: int
+    nbytes: int
+    """Bytes read and written."""
+    seconds: float | None
+    """By the roofs, or for a slow step by its time; None without a measurement."""
+
+
+@dataclass(frozen=True)
 class BindFacts:
     """Everything that is decided when a network is bound, and why."""
 
@@ -280,6 +332,9 @@ class BindFacts:
     remarks: Sequence[RemarkFacts]
     plan: PlanFacts
     variants: Sequence[Variant] = field(default=())
+    measured: MeasuredFacts | None = None
+    advice: Sequence[Advice] | None = None
+    """The best first; None if nobody asked for it."""
 
 
 def to_json(facts: BindFacts) -> dict[str, Json]:

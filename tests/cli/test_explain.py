@@ -79,3 +79,12 @@ def test_passes_are_worth_what_a_plan_without_them_takes_more(saved, explain):
         "reuse_memory", "inplace")
     assert text == f"{answer}\n"
     assert explain(saved, "--shape", "data=1,1,6,6", "--without", "cse2")[0] == 1
+
+
+def test_steps_are_measured_on_request(saved, explain, tmp_path):
+    path = tmp_path / "facts.json"
+    status, _, _ = explain(saved, "--shape", "data=1,1,6,6", "--train", "--run", "--json", path)
+    values = json.loads(path.read_text())
+    assert status == 0
+    assert [each["step"] for each in values["measured"]["steps"]] == [
+        *range(len(values["plan"]["steps"]))]
