@@ -64,6 +64,8 @@ def _add_questions(group: argparse._ArgumentGroup) -> None:
     add("--step", action="append", default=[], metavar="N", help="what a step, by its number or "
         "name, reads and writes, by which implementation")
     add("--peak", action="store_true", help="what is in memory when most of it is in use, and why")
+    add("--advice", action="store_true", help="what to change in the network, or in how it is "
+        "bound, and what that changes; with --run also in milliseconds")
     add("--without", nargs="*", metavar="PASS", help="the bytes, steps and traffic that passes are "
         "worth, as a table; default: all that changed something, and recomputation (mirror)")
     add("--diff", metavar="OTHER", help="what differs in another plan: facts that --json wrote, or "
@@ -124,6 +126,8 @@ def _answers(explanation: Explanation, options: argparse.Namespace) -> Iterator[
     yield from map(explanation.step, options.step)
     if options.peak:
         yield explanation.peak()
+    if options.advice:
+        yield explanation.advice()
     if options.without is not None:
         yield explanation.without(*options.without)
     if options.diff:

@@ -7,6 +7,7 @@
     facts.py           facts from a compiled graph, and from what passes told
     what_if.py         plans that there would be without a pass, with recomputation, and so on
     variants_table.py  what passes are worth, as a table
+    advice.py          what to change in a network, and what that changes
     explanation.py     `Explanation`: facts, and answers to questions
 
 Facts are values that are decided at bind; nothing is recorded unless it is asked for.  Begin with

@@ -14,6 +14,7 @@ from ..base import MXNetError
 from ..passes.memory.plan_step import PLANNER_PASSES
 from ..passes.switches import PASSES
 from . import memory_answers, node_answers
+from .advice import advice_answer, advice_on
 from .facts import facts_of
 from .node_history import NodeHistory
 from .overview import overview
@@ -227,6 +228,23 @@ class Explanation:
     def without(self, *passes: str) -> Answer:
         """Tell what each pass is worth: the plan without it, as a table; see `variants`."""
         return variants_answer(self.facts, self.variants(*passes))
+
+    def advice(self) -> Answer:
+        """Tell what to change in the network, or in how it is bound, and what that changes.
+
+        From then on it is among the facts, as `facts.advice`.  It takes some compilations; with
+        measured steps (`bench.step_facts`) it knows of slow ones, and tells milliseconds.
+
+        Examples
+        --------
+        >>> net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=8, name="fc")
+        >>> explanation = net.simple_bind(mx.cpu(), data=(64, 512)).explain()
+        >>> print(explanation.advice())
+        """
+        if self.facts.advice is None:
+            self.facts = replace(self.facts, advice=advice_on(
+                self.facts, self._network("what to change")))
+        return advice_answer(self.facts)
 
     def variants(self, *passes: str) -> list[Variant]:
         """The plans that there would be without passes, one by one.

@@ -60,24 +60,34 @@ class WhatIf:
         """
         if name not in PLANNER_PASSES or self.compiled.subgraphs:
             return self._compile({name})
-        off = {*self.disabled, name}
-        compiled = self.compiled
-        steps = [step.without(off) for step in compiled.plan_steps]
-        if steps == compiled.plan_steps and name != "reuse_memory":
-            return compiled
-        plan = plan_memory(steps, compiled.sizes, compiled.external,
-                           {*compiled.outputs} - {*compiled.external}, "reuse_memory" not in off)
-        return replace(compiled, plan_steps=steps, plan=plan)
+        off, steps = {*self.disabled, name}, self.compiled.plan_steps
+        if name != "reuse_memory" and steps == [step.without(off) for step in steps]:
+            return self.compiled
+        return self._replanned(off, self.compiled)
 
     def mirrored(self, names: Collection[str]) -> CompiledGraph:
         """The plan where these nodes of the symbol have the attribute `force_mirroring`."""
-        graph = _with_attribute(self.symbol.graph, names, "__force_mirroring__")
+        graph = _with_attribute(self.symbol.graph, names, "__force_mirroring__", "True")
         return self._compile(symbol=Inferred(graph, self.symbol.specs))
 
     def requested(self, requests: Mapping[str, str]) -> CompiledGraph:
         """The plan with these requests for gradients instead of those for the same arguments."""
         return self._compile(options=replace(self.options,
                                              requests={**self.options.requests, **requests}))
+
+    def moved(self, index: int, place: int) -> CompiledGraph:
+        """The plan whose step `index` runs before step `place`, which comes earlier."""
+        compiled = self.compiled
+        order = [*range(len(compiled.nodes))]
+        order.insert(place, order.pop(index))
+        steps, nodes = ([each[i] for i in order] for each in (compiled.plan_steps, compiled.nodes))
+        return self._replanned(self.disabled, replace(compiled, plan_steps=steps, nodes=nodes))
+
+    def _replanned(self, off: Collection[str], compiled: CompiledGraph) -> CompiledGraph:
+        steps = [step.without(off) for step in compiled.plan_steps]
+        plan = plan_memory(steps, compiled.sizes, compiled.external,
+                           {*compiled.outputs} - {*compiled.external}, "reuse_memory" not in off)
+        return replace(compiled, plan_steps=steps, plan=plan)
 
     def _compile(self, without: Iterable[str] = (), symbol: Inferred | None = None,
                  options: CompileOptions | None = None) -> CompiledGraph:

@@ -88,3 +88,9 @@ def test_steps_are_measured_on_request(saved, explain, tmp_path):
     assert status == 0
     assert [each["step"] for each in values["measured"]["steps"]] == [
         *range(len(values["plan"]["steps"]))]
+
+
+def test_advice_is_that_of_the_executor(saved, explain):
+    executor = network().simple_bind(mx.cpu(), grad_req="null", data=(1, 1, 6, 6))
+    status, text, _ = explain(saved, "--shape", "data=1,1,6,6", "--advice")
+    assert status == 0 and text == f"{executor.explain().advice()}\n"
