@@ -16,7 +16,7 @@ from weakref import WeakValueDictionary
 from .base import ArgumentError, MXNetError
 from .context import Context
 from .core.collector import without_collector
-from .core.config import is_exact
+from .core.config import CONFIG, is_exact
 from .core.reprs import safe_repr
 from .execution.bind import Arrays, BindArguments, reshape
 from .execution.call_arguments import copy_parameters, load_arguments
@@ -99,6 +99,10 @@ class Executor:
         if isinstance(self._program, PlannedProgram) and not lacks_compiler():
             self._first = first_answers(self._program)
             announce(self._program)
+        if isinstance(self._program, PlannedProgram) and CONFIG.debug > 1:
+            from .explain.ladder import ladder
+
+            print("\n".join(ladder(self._program, CONFIG.debug)))
 
     @safe_repr
     def __repr__(self) -> str:

@@ -69,6 +69,7 @@ UPWARD_IMPORTS = {
     ("ndarray.array_creation", "ndarray.sparse_array"): "`zeros(stype=)` may be sparse",
     ("ndarray.invocation", "ndarray.sparse_eager"): "calls with sparse arrays go there",
     ("executor", "explain.explanation"): "`explain` is a method",
+    ("executor", "explain.ladder"): "NBMOD_DEBUG tells of plans at bind",
     ("ops.device", "ops.optimizer.multi_tensor_apply"): "devices run kernels of all layers",
     ("startup.sitecustomize", "compat.mxnet_name"):
         "children import nbmod when they import MXNet or NumPy",

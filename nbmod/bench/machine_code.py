@@ -17,7 +17,7 @@ from ..base import ArgumentError
 from ..ops.build.assembly import assemblies
 from ..ops.jit import Kernel, require_compiler
 
-__all__ = ["MachineCode", "facts_of_assembly", "machine_code"]
+__all__ = ["MachineCode", "facts_of_assembly", "hot_loop", "machine_code"]
 
 
 @dataclass(frozen=True)
@@ -89,14 +89,19 @@ def facts_of_assembly(text: str) -> MachineCode:
     text : str
         As LLVM writes it.
     """
-    lines = [line for line in (_stripped(line) for line in text.splitlines()) if line]
-    loop = max(_innermost_loops(lines), key=lambda body: (sum(map(_bits, body)), len(body)),
-               default=[])
+    loop = hot_loop(text)
     return MachineCode(
         len(loop), max(map(_bits, loop), default=0),
         sum(bool(_FMA.match(line)) for line in loop),
         sum(bool(_STACK.search(line) and not _ADDRESS.match(line)) for line in loop),
         sum(bool(_CALL.match(line)) for line in loop))
+
+
+def hot_loop(text: str) -> list[str]:
+    """The instructions of the hot loop in the assembly of a module; none where it has no loop."""
+    lines = [line for line in (_stripped(line) for line in text.splitlines()) if line]
+    return max(_innermost_loops(lines), key=lambda body: (sum(map(_bits, body)), len(body)),
+               default=[])
 
 
 def _stripped(line: str) -> str:

@@ -301,7 +301,8 @@ class Config:
     """NBMOD_DIST_TIMEOUT: seconds that an exchange of a distributed store may take before the rank
     that keeps it waiting is named and all ranks are ended; 0: no limit."""
     debug: int = _int_field("NBMOD_DEBUG", 0)
-    """NBMOD_DEBUG=1: print one line per bind about the memory plan."""
+    """NBMOD_DEBUG=1: print one line per bind about the memory plan; up to 5: steps, passes, kernels
+    and machine code as well (see `explain.ladder`)."""
     print_passes: bool = _flag_field("NBMOD_PRINT_PASSES", False)
     """NBMOD_PRINT_PASSES=1: print at every bind what each pass changes in the graph (see
     `passes.pass_diffs`)."""

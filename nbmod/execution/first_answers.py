@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from .bind import Arrays, BindArguments
     from .steps import ExecutorProgram, PlannedProgram, StepWatcher
 
-__all__ = ["FirstAnswers", "first_answers", "has_numpy_forms"]
+__all__ = ["FirstAnswers", "first_answers", "has_numpy_forms", "restored"]
 
 LOG = logging.getLogger("nbmod")
 
@@ -142,15 +142,17 @@ class FirstAnswers:
 def _rehearse(planned: PlannedProgram) -> None:
     """Run all steps of training, with head gradients that mean nothing, and restore what they
     changed."""
-    with _restored(planned.binding):
+    with restored(planned.binding):
         planned.forward(True)
         planned.run(planned.compiled.num_forward, len(planned.compiled.nodes))
 
 
 @contextmanager
-def _restored(binding: BindArguments) -> Iterator[None]:
+def restored(binding: BindArguments) -> Iterator[None]:
     """Restore at the end of a block what a training step changes: auxiliary states, gradients and
-    the sequence of random numbers.  (What BatchNorm writes into gamma does not depend on it.)"""
+    the sequence of random numbers.
+
+    (What BatchNorm writes into gamma does not depend on it.)"""
     arrays = [*binding.aux.values(), *binding.grads.values()]
     copies, drawn = [array.asnumpy() for array in arrays], rng.get_state()
     try:

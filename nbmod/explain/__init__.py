@@ -7,6 +7,8 @@
     facts.py           facts from a compiled graph, and from what passes told
     what_if.py         plans that there would be without a pass, with recomputation, and so on
     variants_table.py  what passes are worth, as a table
+    step_kernels.py    the kernels that steps call, their source and machine code
+    ladder.py          the texts of NBMOD_DEBUG
     advice.py          what to change in a network, and what that changes
     explanation.py     `Explanation`: facts, and answers to questions
 

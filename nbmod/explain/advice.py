@@ -196,8 +196,8 @@ class _Advisor:
     def _seconds(self, operations: int, nbytes: int) -> float | None:
         """The time of operations at the peak, and of bytes from memory."""
         roofs = self.facts.measured
-        return roofs and (operations / roofs.operations["float32"]
-                          + nbytes / roofs.bandwidths["memory"])
+        return None if roofs is None else (operations / roofs.operations["float32"]
+                                           + nbytes / roofs.bandwidths["memory"])
 
     def _fed(self) -> set[str]:
         """Arguments that all readers take as data or label."""

@@ -1,0 +1,77 @@
+"""NBMOD_DEBUG: a ladder of texts about every plan that is bound, each with those before it.
+
+    1  a line: steps and bytes (`execution.programs`)
+    2  the table of steps, as `Executor.debug_str`
+    3  what each pass changed, and what it left and why, as `Explanation.why` tells of a node
+    4  the kernels of the steps: the functions in Python, written or generated
+    5  the machine code of their hot loops
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from .explanation import Explanation
+from .overview import pass_changes
+from .schema import BindFacts
+from .step_kernels import StepKernel, step_kernels
+from .wording import described_remark, step_title
+
+if TYPE_CHECKING:
+    from ..execution.steps import PlannedProgram
+
+__all__ = ["ladder"]
+
+
+def ladder(program: PlannedProgram, level: int) -> Iterator[str]:
+    """Texts about a plan from the second level on.
+
+    Parameters
+    ----------
+    program : PlannedProgram
+        The plan with its arrays.
+    level : int
+        The highest level.
+    """
+    if level >= 2:
+        yield program.debug_str(None)
+    if level >= 3:
+        facts = Explanation.of(program).facts
+        yield from _passes(facts)
+        if level >= 4:
+            yield from _kernels(facts, program, level >= 5)
+
+
+def _passes(facts: BindFacts) -> Iterator[str]:
+    """What each pass did and refused, in the order in which they ran."""
+    changes = {each.name: each for each in facts.passes}
+    for name in dict.fromkeys([*changes, *(each.pass_name for each in facts.remarks)]):
+        told = f": {pass_changes(facts, changes[name])}" if name in changes else ""
+        yield f"pass {name}{told}"
+        yield from (f"  {each.name}: {described_remark(each)}" for each in facts.remarks
+                    if each.pass_name == name)
+
+
+def _kernels(facts: BindFacts, program: PlannedProgram, shows_assembly: bool) -> Iterator[str]:
+    """The kernels of each step; one that several steps call the first time only."""
+    first: dict[StepKernel, int] = {}
+    for index, kernels in step_kernels(program).items():
+        for each in kernels:
+            title = f"{step_title(facts.plan, index)}: kernel {each.name}"
+            if (seen := first.setdefault(each, index)) != index:
+                yield f"{title}, as in step {seen}"
+                continue
+            yield f"{title} at {each.where}\n{each.source()}"
+            if shows_assembly:
+                yield _hot_loop(each)
+
+
+def _hot_loop(kernel: StepKernel) -> str:
+    from ..bench.machine_code import facts_of_assembly, hot_loop
+
+    text = kernel.assembly()
+    facts = facts_of_assembly(text)
+    return "\n".join([f"hot loop of {kernel.name}: {facts.instructions} instructions, vectors of "
+                      f"{facts.vector_bits} bits, {facts.fmas} FMAs, {facts.spills} spills, "
+                      f"{facts.calls} calls", *(f"    {line}" for line in hot_loop(text))])
