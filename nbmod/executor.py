@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, overload
 from weakref import WeakValueDictionary
 
 from .base import ArgumentError, MXNetError
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from .execution.steps import ExecutorProgram, States, Step, StepWatcher
     from .explain.explanation import Explanation
     from .explain.schema import MeasuredFacts
+    from .explain.wording import Answer
     from .symbol import Symbol
 
 __all__ = ["Executor"]
@@ -401,11 +402,7 @@ class Executor:
         return reshaped
 
     def get_optimized_symbol(self) -> Symbol:
-        """Return the symbol that was bound.
-
-        MXNet's subgraph back ends (`optimize_for`) rewrite the symbol before it is bound; nbmod's
-        passes rewrite its graph afterwards, which `debug_str` shows.
-        """
+        """Return the symbol that was bound: passes rewrite its graph afterwards (`explain`)."""
         return self._binding.symbol
 
     def debug_str(self) -> str:
@@ -421,33 +418,80 @@ class Executor:
             return program.debug_str()
         return program.debug_str(None if self._first is None else self._first.note)
 
-    def explain(self, measured: MeasuredFacts | None = None) -> Explanation:
-        """Explain the plan: passes and what they refused, memory, steps and their alternatives.
+    @overload
+    def explain(self, *, measured: MeasuredFacts | None = None) -> Explanation: ...
 
-        The network is compiled once more, without arrays, to record why it is as it is.
+    @overload
+    def explain(self, node: str | int, *, not_in: str | None = None,
+                alive_at: str | int | None = None) -> Answer: ...
+
+    @overload
+    def explain(self, *, step: str | int) -> Answer: ...
+
+    def explain(self, node: str | int | None = None, *, not_in: str | None = None,
+                alive_at: str | int | None = None, step: str | int | None = None,
+                measured: MeasuredFacts | None = None) -> Explanation | Answer:
+        """Explain the plan, or answer a question about it.
+
+        The network is compiled once more, without arrays, to record why it is as it is.  To ask
+        several questions, keep the explanation, which has a method for each.
 
         Parameters
         ----------
+        node : str or int, optional
+            A node by name: what became of it.
+        not_in : str, optional
+            A pass, such as "fuse_elementwise": why it left the node as it is.
+        alive_at : int or str, optional
+            A step: why the memory of the node's output is not free there.
+        step : int or str, optional
+            A step by number or name: what it does, where, by which implementation.
         measured : MeasuredFacts, optional
             Times of the steps, from `bench.step_facts(executor)`.
+
+        Returns
+        -------
+        Explanation or Answer
+            An `Explanation` if nothing is asked.  Both print as text.
+
+        Raises
+        ------
+        MXNetError
+            If there is no such node, pass or step, or no plan (see `is_planned`).
+
+        Examples
+        --------
+        >>> net = mx.sym.exp(mx.sym.BlockGrad(mx.sym.Variable("x"), name="block"), name="exp")
+        >>> executor = net.simple_bind(mx.cpu(), grad_req="null", x=(2, 3))
+        >>> executor.explain("block", not_in="fuse_elementwise")
+        fuse_elementwise (chains of elementwise nodes become one kernel):
+          block became part of x by skip_identities: ask about that
         """
         from .explain.explanation import Explanation
 
-        return Explanation.of(self.planned, measured)
+        explanation = Explanation.of(self.planned, measured)
+        question = node, not_in, alive_at, step
+        return explanation if question == (None,) * 4 else explanation.answer(*question)
+
+    def compare(self, other: Executor | Explanation | str | PathLike[str]) -> Answer:
+        """Tell what differs in another plan: passes, steps, bytes by cause, implementations.
+
+        Parameters
+        ----------
+        other : Executor, Explanation or path
+            The plan that would take the place of this one; a path is of a file that
+            `nbmod explain --json` wrote.
+        """
+        return self.explain().compare(other.explain() if isinstance(other, Executor) else other)
 
     def plan_chart(self, path: str | PathLike[str] | None = None) -> PlanChart:
         """Draw the memory plan as an SVG image: steps on the x-axis, addresses on the y-axis.
 
-        Notebooks show the result as a picture.
+        Notebooks show the result as a picture; it is SVG text, a str.
 
         Parameters
         ----------
         path : str or path, optional
             File that the image is written to.
-
-        Returns
-        -------
-        PlanChart
-            The image as SVG text, a str.
         """
         return plan_chart(self.compiled, self._binding.symbol.name or "graph", path)

@@ -10,7 +10,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..base import MXNetError
+from ..base import ArgumentError, MXNetError
 from ..passes.memory.plan_step import PLANNER_PASSES
 from ..passes.switches import PASSES
 from . import memory_answers, node_answers
@@ -85,6 +85,25 @@ class Explanation:
 
     # -- answers ------------------------------------------------------------------------------
 
+    def answer(self, node: str | int | None = None, not_in: str | None = None,
+               alive_at: str | int | None = None, step: str | int | None = None) -> Answer:
+        """Answer one of the questions below, as `Executor.explain` asks them.
+
+        Raises
+        ------
+        ArgumentError
+            If it is not one question.
+        """
+        if (node is None) == (step is None) or (node is None or alive_at is not None) and (
+                not_in is not None):
+            raise ArgumentError("explain: ask about a node, which may be not_in a pass or alive_at "
+                                "a step, or about a step")
+        if node is None:
+            return self.step(step or 0)
+        if not_in is not None:
+            return self.why_not(node, not_in)
+        return self.why(node) if alive_at is None else self.alive(node, alive_at)
+
     def why(self, node: str | int) -> Answer:
         """Tell what became of a node: pass by pass, its step, its implementation, its memory.
 
@@ -142,7 +161,12 @@ class Explanation:
         MXNetError
             If there is no such tensor or step.
         """
-        return memory_answers.alive(self.facts.plan, self._tensor(tensor), self._names.step(step))
+        known = self._names.entry(tensor)
+        eid = self._value(tensor) if known is None else known
+        answer = memory_answers.alive(self.facts.plan, eid, self._names.step(step))
+        name = self.facts.plan.entries[eid].name
+        return answer if known is not None else replace(
+            answer, text=f"{tensor} is {name} in the plan: {answer}")
 
     def storage(self, number: int) -> Answer:
         """Tell which tensors share a piece of memory, and what it would cost not to.
@@ -198,11 +222,8 @@ class Explanation:
         second = other if isinstance(other, Explanation) else Explanation.load(other)
         return compared(self.facts, second.facts)
 
-    def _tensor(self, name: str | int) -> int:
-        """The entry of a name; MXNetError if its value is in no entry of the plan."""
-        entry = self._names.entry(name)
-        if entry is not None:
-            return entry
+    def _value(self, name: str | int) -> int:
+        """The entry that has the result of a node which the plan has not by itself."""
         try:
             node = self._names.node(name)
         except MXNetError:

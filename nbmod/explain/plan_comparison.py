@@ -1,17 +1,28 @@
 """Two plans: the first difference, passes, steps, bytes by cause, and implementations.
 
-Nodes and tensors are those of one name and operator in both; numbers differ between plans.
+Nodes and tensors are those of one name in both; numbers differ between plans.  Names that MXNet
+gives, such as `_plus18`, count on in a process: they are those of the other network where both have
+as many of them.
 """
 
 from __future__ import annotations
 
+import json
+import re
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ..base import numbered
 from .overview import pass_changes
-from .schema import BindFacts, EntryFacts, ImplementationFacts, PlanFacts
+from .schema import (
+    BindFacts,
+    EntryFacts,
+    ImplementationFacts,
+    PlanFacts,
+    from_json,
+    to_json,
+)
 from .wording import Answer, described_node, described_tensor, listed, shortened
 
 __all__ = ["compared"]
@@ -29,6 +40,7 @@ def compared(before: BindFacts, after: BindFacts) -> Answer:
     before, after : BindFacts
         The facts of both.
     """
+    before = _renamed(before, _new_names(before, after))
     network = list(_network(before, after))
     passes = list(_passes(before, after))
     steps = _StepMatch(before.plan, after.plan)
@@ -49,6 +61,38 @@ def compared(before: BindFacts, after: BindFacts) -> Answer:
         "equal": not first, "first": first, "network": network, "passes": passes,
         "gone": steps.gone, "new": steps.new, "changed": steps.changed, "moved": steps.moved,
         "total": list(totals), "bytes": causes, "implementations": choices})
+
+
+# -- names ----------------------------------------------------------------------------------------
+
+
+def _new_names(before: BindFacts, after: BindFacts) -> dict[str, str]:
+    """By automatic name of a node in one network, that of its twin in the other one."""
+    one, other = _automatic_names(before), _automatic_names(after)
+    return {name: new for kind, names in one.items()
+            if names != other[kind] and len(names) == len(other[kind])
+            for name, new in zip(names, other[kind], strict=True)}
+
+
+def _automatic_names(facts: BindFacts) -> defaultdict[tuple[str, str], list[str]]:
+    """By operator and name without its number, the names of nodes that nobody has named."""
+    names = defaultdict(list)
+    for number in facts.graph:
+        node = facts.nodes[number]
+        stem = node.name.rstrip("0123456789")
+        if stem != node.name and (stem.startswith("_") or stem == node.op.lower()):
+            names[node.op, stem].append(node.name)
+    return names
+
+
+def _renamed(facts: BindFacts, new_names: Mapping[str, str]) -> BindFacts:
+    """The facts with other names of nodes, also where other names begin with them or have them."""
+    if not new_names:
+        return facts
+    longest_first = sorted(map(re.escape, new_names), key=len, reverse=True)
+    pattern = re.compile(f"(?<![0-9A-Za-z_])({'|'.join(longest_first)})(?![0-9])")
+    text = pattern.sub(lambda match: new_names[match[1]], json.dumps(to_json(facts)))
+    return from_json(json.loads(text))
 
 
 # -- the network and its passes -------------------------------------------------------------------

@@ -94,3 +94,32 @@ def test_advice_is_that_of_the_executor(saved, explain):
     executor = network().simple_bind(mx.cpu(), grad_req="null", data=(1, 1, 6, 6))
     status, text, _ = explain(saved, "--shape", "data=1,1,6,6", "--advice")
     assert status == 0 and text == f"{executor.explain().advice()}\n"
+
+
+def test_questions_have_the_answers_of_python(saved, explain, tmp_path):
+    executor = network().simple_bind(mx.cpu(), grad_req="null", data=(1, 1, 6, 6))
+    plan = executor.explain()
+    node = next(plan.facts.nodes[number].name for number in plan.facts.graph
+                if plan.facts.nodes[number].op)
+    with mx.without_passes("blocked_layout"):
+        other = network().simple_bind(mx.cpu(), grad_req="null", data=(1, 1, 6, 6)).explain()
+    (tmp_path / "other.json").write_text(other.json())
+    questions = {
+        f"--why={node}": plan.why(node), f"--why-not={node}:cse": plan.why_not(node, "cse"),
+        f"--alive={node}_output@0": plan.alive(f"{node}_output", 0),
+        "--storage=0": plan.storage(0), "--step=0": plan.step(0), "--peak": plan.peak(),
+        f"--diff={tmp_path / 'other.json'}": plan.compare(other),
+        f"--diff={saved}-symbol.json": plan.compare(plan)}
+    for option, answer in questions.items():
+        assert explain(saved, "--shape", "data=1,1,6,6", option) == (0, f"{answer}\n", "")
+    options = [each for each in questions if not each.startswith("--diff")]
+    status, text, _ = explain(saved, "--shape", "data=1,1,6,6", *options)
+    assert status == 0 and text == "\n\n".join(
+        str(answer) for option, answer in questions.items() if option in options) + "\n"
+
+
+def test_unknown_names_are_one_line_on_stderr(saved, explain):
+    status, text, told = explain(saved, "--shape", "data=1,1,6,6", "--why", "nothing")
+    assert status == 1 and not text and told.startswith("nbmod: explain: there is no node")
+    with pytest.raises(SystemExit):
+        explain(saved, "--shape", "data=1,1,6,6", "--alive", "conv")
