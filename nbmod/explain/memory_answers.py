@@ -76,6 +76,8 @@ def _storage_of(plan: PlanFacts, eid: int) -> int | None:
 
 
 def _span(storage: StorageFacts) -> str:
+    if storage.first == storage.last and not storage.held:
+        return f"at step {storage.first}"
     return f"from step {storage.first} " + (
         "on, also after the run" if storage.held else f"to step {storage.last}")
 

@@ -10,6 +10,7 @@ from .overview import is_rewired
 from .schema import BindFacts, RemarkFacts
 from .wording import (
     Answer,
+    described_change,
     described_implementation,
     described_memory,
     described_node,
@@ -95,8 +96,7 @@ def _change(facts: BindFacts, change: Change) -> str:
     if change.is_absorbed:
         return f"{before.name} becomes part of {after.name} ({after.op})" if after.op else (
             f"{before.name} is {after.name}")
-    return "" if is_rewired(before, after) else (
-        f"{described_node(before)} becomes {described_node(after)}")
+    return "" if is_rewired(before, after) else described_change(before, after)
 
 
 def _remarks(history: NodeHistory, node: int) -> list[RemarkFacts]:

@@ -15,9 +15,9 @@ from .schema import (
     TensorFacts,
 )
 
-__all__ = ["Answer", "counted", "described_implementation", "described_memory", "described_node",
-           "described_remark", "described_storage", "described_tensor", "listed", "shortened",
-           "step_label", "step_title"]
+__all__ = ["Answer", "counted", "described_change", "described_implementation",
+           "described_memory", "described_node", "described_remark", "described_storage",
+           "described_tensor", "listed", "shortened", "step_label", "step_title"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -61,6 +61,17 @@ def step_label(plan: PlanFacts, index: int) -> str:
 def step_title(plan: PlanFacts, index: int) -> str:
     """The number, name and operator of a step."""
     return f"{step_label(plan, index)} ({plan.steps[index].op})"
+
+
+def described_change(before: GraphNodeFacts, after: GraphNodeFacts) -> str:
+    """A change of a node: its new operator, or the parameters that differ."""
+    if before.op != after.op:
+        return f"{before.op} becomes {described_node(after)}"
+    names = dict.fromkeys([*before.parameters, *after.parameters])
+    differences = [f"{name}={after.parameters.get(name, 'default')}" for name in names
+                   if before.parameters.get(name) != after.parameters.get(name)]
+    return f"{after.op} with {', '.join(differences)}" if differences else (
+        f"{after.op} of {counted(len(after.inputs), 'input')}")
 
 
 def described_memory(plan: PlanFacts, eid: int) -> str:

@@ -7,10 +7,12 @@ from typing import Any, NamedTuple
 
 import nbmod as mx
 from bench.networks import conv_unit, lenet
+from nbmod.execution.debug import compile_inputs
 from nbmod.explain.explanation import Explanation
+from nbmod.explain.facts import facts_of
 from tests.fuzz.quantized import Network
 
-__all__ = ["NETWORKS", "explained"]
+__all__ = ["NETWORKS", "planned"]
 
 sym = mx.sym
 
@@ -125,9 +127,12 @@ NETWORKS = {
     "bytes": Plan(bytes_of, {}, "null")}
 
 
-def explained(name: str, *without: str) -> Explanation:
-    """The plan of a network, without passes of these names."""
+def planned(name: str, *without: str) -> Explanation:
+    """The plan of a network, without passes of these names and without arrays."""
     build, shapes, request = NETWORKS[name]
-    with mx.name.NameManager(), mx.without_passes(*without):
-        executor = build().simple_bind(mx.cpu(), grad_req=request, **shapes)
-    return executor.explain()
+    with mx.name.NameManager():
+        symbol = build()
+    with mx.without_passes(*without):
+        inferred, options = compile_inputs(symbol, mx.cpu(), request, None, "explain", shapes)
+    return Explanation(facts_of(inferred, options, symbol.name or "group", symbol.list_outputs(),
+                                sorted(without)))

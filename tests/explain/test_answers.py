@@ -13,10 +13,10 @@ from nbmod.base import ArgumentError, MXNetError
 from nbmod.explain.explanation import Explanation
 from nbmod.explain.schema import RemarkFacts, from_json, to_json
 from nbmod.passes.memory.plan import ALIGNMENT
-from tests.explain.networks import NETWORKS, explained
+from tests.explain.networks import NETWORKS, planned
 
 each_network = pytest.mark.parametrize("name", NETWORKS)
-plan_of = cache(explained)
+plan_of = cache(planned)
 
 
 def small(extra=False):
@@ -87,7 +87,7 @@ def test_refusals_tell_rule_evidence_and_place():
 
 
 def test_passes_that_are_switched_off_refuse_nothing():
-    answer = explained("residual", "fuse_epilogue").why_not("a_relu", "fuse_epilogue")
+    answer = planned("residual", "fuse_epilogue").why_not("a_relu", "fuse_epilogue")
     assert answer.data["disabled"] and "switched off" in str(answer)
 
 
@@ -213,7 +213,7 @@ def test_a_plan_equals_itself_and_its_file(name, tmp_path):
     ("recurrent", "write_gradients"), ("shared", "fuse_elementwise"), ("detector", "view"),
     ("bytes", "fuse_int8")])
 def test_a_plan_without_a_pass_differs_by_that(name, without):
-    with_pass, plain = plan_of(name), explained(name, without)
+    with_pass, plain = plan_of(name), planned(name, without)
     data = with_pass.compare(plain).data
     assert not data["equal"] and any(without in line for line in data["network"])
     growth = data["total"][1] - data["total"][0]
@@ -227,12 +227,12 @@ def test_a_plan_without_a_pass_differs_by_that(name, without):
 
 
 def test_causes_of_growth_are_named():
-    data = plan_of("residual").compare(explained("residual", "inplace")).data
+    data = plan_of("residual").compare(planned("residual", "inplace")).data
     lost = data["bytes"]["no longer in place of another"]
     entries = {entry.name for entry in plan_of("residual").facts.plan.entries
                if entry.in_place_of is not None}
     assert lost and set(lost) <= entries
-    views = plan_of("detector").compare(explained("detector", "view")).data["bytes"]
+    views = plan_of("detector").compare(planned("detector", "view")).data["bytes"]
     assert "flat" in views["no longer a view"]
 
 
