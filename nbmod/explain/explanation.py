@@ -122,7 +122,7 @@ class Explanation:
         >>> net = mx.sym.exp(mx.sym.BlockGrad(mx.sym.Variable("x"), name="block"), name="exp")
         >>> net.simple_bind(mx.cpu(), grad_req="null", x=(2, 3)).explain().why("block")
         block: BlockGrad, (2, 3) float32
-          skip_identities: block is x
+          skip_identities: is x
         its result is x, an array of the caller
         """
         return node_answers.why(self._history, self._names.node(node))

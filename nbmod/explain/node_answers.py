@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from ..passes.switches import PASSES
-from .node_history import Change, NodeHistory
+from .node_history import Change, NodeHistory, joined_nodes
 from .overview import is_rewired
 from .schema import BindFacts, RemarkFacts
 from .wording import (
@@ -14,6 +14,7 @@ from .wording import (
     described_implementation,
     described_memory,
     described_node,
+    described_place,
     described_remark,
     described_tensor,
     listed,
@@ -51,7 +52,8 @@ def why(history: NodeHistory, node: int) -> Answer:
         lines += (f"  {line}" for line in
                   described_implementation(facts.plan.steps[steps[0]].implementation))
         lines += (f"  memory of {facts.plan.entries[eid].name}: "
-                  f"{described_memory(facts.plan, eid)}" for eid in entries)
+                  f"{described_memory(facts.plan, eid)}" for eid in entries
+                  if facts.plan.entries[eid].kind != "unread")
     else:
         lines.append(f"its result is {facts.nodes[last].name}, "
                      f"{described_memory(facts.plan, entries[0])}")
@@ -74,28 +76,36 @@ def _variable(facts: BindFacts, name: str, entries: Sequence[int]) -> Iterator[s
 def _pass_by_pass(facts: BindFacts, changes: Iterable[Change], remarks: Sequence[RemarkFacts]
                   ) -> Iterator[str]:
     """The changes, with the remarks of the passes, in the order in which passes ran."""
-    by_pass = {change.change.name: change for change in changes}
+    by_pass = {change.change.name: text for change in changes if (text := _change(facts, change))}
     told = {each.pass_name for each in remarks}
     order = [each.name for each in facts.passes] + [name for name in PASSES if name in told]
     for name in dict.fromkeys([*order, *told]):
-        change = _change(facts, by_pass[name]) if name in by_pass else ""
-        if change:
-            yield f"{name}: {change}"
-        yield from (f"{name}: {described_remark(each)}" for each in remarks
-                    if each.pass_name == name)
+        yield from (f"{name}: {line}" for line in _decisions(
+            by_pass.get(name), [each for each in remarks if each.pass_name == name]))
+
+
+def _decisions(change: str | None, remarks: Iterable[RemarkFacts]) -> Iterator[str]:
+    """The change of a node by a pass with the rule that did it, and what else the pass remarks."""
+    for each in remarks:
+        if change and each.verdict == "done":
+            yield f"{change}: {each.rule}; {described_place(each)}"
+            change = ""
+        elif change is None or each.verdict == "refused":
+            yield described_remark(each)
+    if change:
+        yield change
 
 
 def _change(facts: BindFacts, change: Change) -> str:
     """A change in words; empty where the node only reads others than before."""
     if change.after is None:
-        return "removed, since nothing reads it"
+        return "removed"
     after = facts.nodes[change.after]
     if change.before is None:
         return f"added, {described_node(after)}"
     before = facts.nodes[change.before]
     if change.is_absorbed:
-        return f"{before.name} becomes part of {after.name} ({after.op})" if after.op else (
-            f"{before.name} is {after.name}")
+        return f"becomes part of {after.name} ({after.op})" if after.op else f"is {after.name}"
     return "" if is_rewired(before, after) else described_change(before, after)
 
 
@@ -107,7 +117,9 @@ def _remarks(history: NodeHistory, node: int) -> list[RemarkFacts]:
                if entry.node == last and last in numbers}
     return [each for each in facts.remarks
             if each.node in numbers or (each.entry is not None and each.entry in entries)
-            or (each.node is None and each.entry is None and each.name == name)]
+            or (each.node is None and each.entry is None and each.name == name)
+            or numbers[-1] in joined_nodes(each)]
+
 
 
 def why_not(history: NodeHistory, node: int, pass_name: str) -> Answer:
@@ -124,12 +136,11 @@ def why_not(history: NodeHistory, node: int, pass_name: str) -> Answer:
     """
     facts, name = history.facts, history.facts.nodes[node].name
     remarks = [each for each in _remarks(history, node) if each.pass_name == pass_name]
-    changes = [change for change in history.changes(node) if change.change.name == pass_name
-               and _change(facts, change)]
+    changes = [text for change in history.changes(node) if change.change.name == pass_name
+               and (text := _change(facts, change))]
     refused = [each for each in remarks if each.verdict == "refused"]
     lines = [f"{pass_name} ({PASSES.get(pass_name, 'a part of bind')}):"]
-    lines += [f"  {name}: {_change(facts, change)}" for change in changes]
-    lines += [f"  {name}: {described_remark(each)}" for each in remarks]
+    lines += (f"  {name}: {line}" for line in _decisions(changes[0] if changes else None, remarks))
     if pass_name in facts.network.disabled_passes:
         lines.append(f"  it is switched off, so {name} did not meet it")
     elif not remarks and not changes:

@@ -1,19 +1,20 @@
 """What passes made of a node: it is followed from graph to graph, up to the step that computes it.
 
-A node that a pass removes is found again where its result is read: the users of the node before the
+Remarks tell which node stands for one that a pass removed.  Where there is none, as in a file of an
+older version, the node is found again where its result is read: the users of the node before the
 pass, or those of its users that are removed as well, read something else after it.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
-from .schema import BindFacts, GraphNodeFacts, PassFacts
+from .schema import BindFacts, GraphNodeFacts, Json, PassFacts, RemarkFacts
 
-__all__ = ["Change", "NodeHistory"]
+__all__ = ["Change", "NodeHistory", "joined_nodes"]
 
 
 class Change(NamedTuple):
@@ -86,16 +87,41 @@ class NodeHistory:
         facts = self.facts
         before = [(facts.graph, facts.outputs), *((each.graph, each.outputs)
                                                   for each in facts.passes)]
-        return [_PassStep(facts.nodes, each, *graph)
+        return [_PassStep(facts.nodes, each, *graph, _stand_ins(facts.remarks, each.name))
                 for each, graph in zip(facts.passes, before, strict=False)]
+
+
+def _stand_ins(remarks: Sequence[RemarkFacts], pass_name: str) -> dict[int, int | None]:
+    """The node that stands for each one that a pass changed; None for one that it left out."""
+    known: dict[int, int | None] = {}
+    for each in remarks:
+        if each.pass_name == pass_name and each.verdict == "done" and each.node is not None:
+            into = _node_of(each.evidence.get("into"))
+            if into is not None or "into" not in each.evidence:
+                known |= dict.fromkeys([each.node, *joined_nodes(each)], into)
+    return known
+
+
+def joined_nodes(remark: RemarkFacts) -> list[int]:
+    """Nodes that became part of the one that stands for the remark's own."""
+    nodes = remark.evidence.get("joined")
+    known = map(_node_of, nodes if isinstance(nodes, (list, tuple)) else [])
+    return [each for each in known if each is not None]
+
+
+def _node_of(value: Json) -> int | None:
+    """The number of a node in evidence."""
+    node = value.get("node") if isinstance(value, Mapping) else None
+    return node if isinstance(node, int) else None
 
 
 class _PassStep:
     """The graphs before and after a pass."""
 
     def __init__(self, nodes: Sequence[GraphNodeFacts], change: PassFacts, graph: Sequence[int],
-                 outputs: Sequence[Sequence[int]]):
+                 outputs: Sequence[Sequence[int]], stand_ins: Mapping[int, int | None]):
         self.nodes, self.change, self.outputs = nodes, change, outputs
+        self._stand_ins = stand_ins
         self.before, self.after = set(graph), set(change.graph)
         self._order = graph
         self._replaced = {pair.before: pair.after for pair in change.replaced}
@@ -113,10 +139,17 @@ class _PassStep:
         """The node after the pass that computes a node which is gone."""
         if node in self._replaced:
             return self._replaced[node]
+        told: int | None = node
+        while told is not None and told not in self.after and told in self._stand_ins:
+            told = self._stand_ins[told]
+        if told is None or told in self.after:
+            return told
         name = self.nodes[node].name
-        fused = [each for each in self.change.added if name in self.nodes[each].name.split("+")]
-        if fused:
-            return fused[0]
+        fused = (each for each in self.change.added if name in self.nodes[each].name.split("+"))
+        return next(fused, None) or self._nearest_reading(node)
+
+    def _nearest_reading(self, node: int) -> int | None:
+        """The node that is read where a node was, or the nearest ones that are computed from it."""
         seen, waiting = {node}, deque([node])
         while waiting:
             current = waiting.popleft()

@@ -16,8 +16,9 @@ from .schema import (
 )
 
 __all__ = ["Answer", "counted", "described_change", "described_implementation",
-           "described_memory", "described_node", "described_remark", "described_storage",
-           "described_tensor", "listed", "shortened", "step_label", "step_title"]
+           "described_memory", "described_node", "described_place", "described_remark",
+           "described_storage", "described_tensor", "listed", "shortened", "step_label",
+           "step_title"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -128,9 +129,15 @@ def _candidate(candidate: CandidateFacts) -> str:
 def described_remark(remark: RemarkFacts) -> str:
     """The rule of a remark, its evidence, and where it is."""
     evidence = "; ".join(f"{name.replace('_', ' ')}: {_evidence(value)}"
-                         for name, value in remark.evidence.items())
+                         for name, value in remark.evidence.items()
+                         if not (name == "into" and _evidence(value) == remark.name))
     return f"{remark.verdict}: {remark.rule}" + f" ({evidence})" * bool(evidence) + (
-        f"; rule at nbmod/{remark.where}")
+        f"; {described_place(remark)}")
+
+
+def described_place(remark: RemarkFacts) -> str:
+    """The file and the line of the rule."""
+    return f"rule at nbmod/{remark.where}"
 
 
 def _evidence(value: Json) -> str:
@@ -138,7 +145,7 @@ def _evidence(value: Json) -> str:
         output = value.get("output")
         return f"{value.get('name')}" + (f" output {output}" if output else "")
     if isinstance(value, (list, tuple)):
-        return ", ".join(map(_evidence, value)) or "none"
+        return listed(map(_evidence, value))
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
 
 
