@@ -134,8 +134,8 @@ def _kept(plan: PlanFacts, storage: StorageFacts) -> str:
         return f"kept, since {name} is an output of the network: it lives on after the run"
     assert keeper.step is not None
     step = step_label(plan, keeper.step)
-    return {"read": f"kept until {step}, the last that reads it: {name}",
-            "written": f"kept until {step}, which writes {name} that nothing reads",
+    return {"read": f"kept until {step} reads {name}, as the last",
+            "written": f"kept until {step} writes {name}, which nothing reads",
             "scratch": f"workspace of {step}"}[keeper.reason]
 
 
