@@ -19,6 +19,7 @@
     step_kernels.py     the kernels that steps call, their source and machine code
     ladder.py           the texts of NBMOD_DEBUG
     advice.py           what to change in a network, and what that changes
+    html_page.py        the facts as a page: one HTML file, from the files in `page/`
 
 Facts are values that are decided at bind; nothing is recorded unless it is asked for.  Begin with
 `schema.py`.  Imports `base`, `execution`, `graph`, `ops` and `passes`.

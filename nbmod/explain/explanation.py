@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..base import ArgumentError, MXNetError
+from ..core.atomic import atomic_write
 from ..passes.memory.plan_step import PLANNER_PASSES
 from ..passes.switches import PASSES
-from . import memory_answers, node_answers
+from . import html_page, memory_answers, node_answers
 from .advice import advice_answer, advice_on
 from .facts import facts_of
 from .node_history import NodeHistory
@@ -325,3 +326,17 @@ class Explanation:
     def json(self) -> str:
         """The facts as JSON, which `nbmod explain --diff` and scripts read."""
         return json.dumps(to_json(self.facts), separators=(",", ":"))
+
+    def page(self, path: str | PathLike[str], other: Explanation | None = None) -> None:
+        """Write a page with linked views of the plan: one HTML file, which needs no network.
+
+        Parameters
+        ----------
+        path : str or path
+            The file.
+        other : Explanation, optional
+            A plan with which the page compares this one.
+        """
+        text = html_page.page(self.facts, None if other is None else other.facts)
+        with atomic_write(path) as file:
+            file.write(text.encode())

@@ -1,0 +1,406 @@
+"""The page of a plan: one file, the same for equal facts, that works in a browser without network.
+
+Tests in a browser need Playwright and a Chromium: one of the system, or of `playwright install`.
+They are skipped without, but not in CI.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+import nbmod as mx
+from nbmod.explain import html_page
+from nbmod.explain.schema import (
+    BindFacts,
+    EntryFacts,
+    GraphNodeFacts,
+    Keeper,
+    MemoryFacts,
+    NetworkFacts,
+    PassFacts,
+    PlanFacts,
+    RemarkFacts,
+    Replaced,
+    StepFacts,
+    StorageFacts,
+    TensorFacts,
+    Variant,
+    to_json,
+)
+
+VOID = {"meta", "link", "br", "input", "img"}
+PHONE, DESKTOP = {"width": 390, "height": 844}, {"width": 1280, "height": 800}
+
+
+def network(name="softmax"):
+    """A blocked convolution, an activation in place, a view and a loss."""
+    net = mx.sym.Convolution(mx.sym.Variable("data"), num_filter=16, kernel=(3, 3), name="conv1")
+    net = mx.sym.relu(mx.sym.BatchNorm(net, name="bn1"), name="relu1")
+    net = mx.sym.Convolution(net, num_filter=16, kernel=(3, 3), name="conv2")
+    net = mx.sym.FullyConnected(mx.sym.Flatten(net, name="flat"), num_hidden=10, name="fc")
+    return mx.sym.SoftmaxOutput(net, name=name)
+
+
+def explained(grad_req="write", name="softmax"):
+    return network(name).simple_bind(mx.cpu(), grad_req=grad_req, data=(2, 3, 16, 16)).explain()
+
+
+@pytest.fixture(scope="module")
+def explanation():
+    return explained()
+
+
+@pytest.fixture(scope="module")
+def facts(explanation):
+    """The facts, with a decision and a variant, be there any or not."""
+    node = next(index for index, node in enumerate(explanation.facts.nodes)
+                if node.name == "conv2")
+    remarks = [RemarkFacts("fuse_epilogue", node, None, "conv2", "refused", "one reader",
+                           {"readers": [{"node": node, "name": "conv2"}], "bytes": 4},
+                           "passes/optimize/fuse_epilogue.py:57")]
+    return replace(explanation.facts, remarks=remarks, variants=[Variant("inplace", 9999, 20)])
+
+
+class Parsed(HTMLParser):
+    """A page's tags, checked to be nested, and the texts of its elements for data."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.attributes, self.data = [], [], {}
+        self.feed(text)
+        self.close()
+        assert not self.open, f"not closed: {self.open}"
+
+    def handle_starttag(self, tag, attrs):
+        self.attributes += [(tag, name, value) for name, value in attrs]
+        if tag not in VOID:
+            self.open.append((tag, dict(attrs).get("id")))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop()[0] == tag
+
+    def handle_data(self, data):
+        if self.open and self.open[-1][0] == "script" and self.open[-1][1]:
+            self.data[self.open[-1][1]] = data
+
+
+def test_the_page_has_the_facts_and_asks_nothing_of_a_network(facts):
+    text = html_page.page(facts, explained("null").facts)
+    page = Parsed(text)
+    assert json.loads(page.data["facts"]) == to_json(facts)
+    assert json.loads(page.data["other"])["network"]["requests"] == {}
+    assert "default-src 'none'" in text
+    sources = [value for _, name, value in page.attributes if name in ("src", "href", "srcset")]
+    assert sources == ["data:,"]
+    assert "@import" not in text and "url(" not in text
+
+
+def test_every_file_of_the_page_is_in_it(facts):
+    text = html_page.page(facts)
+    files = sorted(html_page.FOLDER.iterdir())
+    assert {path.suffix for path in files} == {".html", ".css", ".js"}
+    assert all(path.read_text(encoding="utf-8") in text for path in files
+               if path.name != "index.html")
+
+
+def test_equal_networks_have_equal_pages(tmp_path):
+    for path in (tmp_path / "one.html", tmp_path / "two.html"):
+        explained().page(path)
+    assert (tmp_path / "one.html").read_bytes() == (tmp_path / "two.html").read_bytes()
+
+
+def test_names_cannot_end_the_element_of_the_facts():
+    name = "</script><b>&amp;"
+    page = Parsed(html_page.page(explained(name=name).facts))
+    assert json.loads(page.data["facts"])["network"]["name"] == name
+
+
+# -- in a browser ---------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def browser():
+    if not os.environ.get("CI"):
+        pytest.importorskip("playwright", reason="NO PLAYWRIGHT: no browser tries the page")
+    from playwright.sync_api import Error, sync_playwright
+
+    with sync_playwright() as playwright:
+        try:
+            started = playwright.chromium.launch(
+                executable_path=shutil.which("chromium") or shutil.which("google-chrome"),
+                args=["--no-sandbox", "--disable-gpu", "--disable-renderer-backgrounding"])
+        except Error as error:
+            if os.environ.get("CI"):
+                raise
+            pytest.skip(f"NO CHROMIUM: the page is not tried in a browser: {error}")
+        yield started
+        started.close()
+
+
+class Tried:
+    """A page in a browser, and what it complained of."""
+
+    def __init__(self, browser, path: Path, size=None, scheme="light"):
+        self.context = browser.new_context(viewport=size or DESKTOP, color_scheme=scheme)
+        self.page = self.context.new_page()
+        self.page.set_default_timeout(120_000)   # on machines under load
+        self.faults: list[str] = []
+        self.page.on("pageerror", lambda error: self.faults.append(f"error: {error}"))
+        self.page.on("console", lambda message: self.faults.append(f"console: {message.text}"))
+        self.page.on("request", lambda request: request.url == path.as_uri()
+                     or self.faults.append(f"request: {request.url}"))
+        self.page.goto(path.as_uri())
+
+    def close(self):
+        self.context.close()
+        assert not self.faults
+
+    def select(self, name):
+        """Select the step of a name."""
+        self.page.evaluate("name => window.app.store.select('step', "
+                           "window.app.plan.steps.findIndex(step => step.name === name))", name)
+
+    def selected(self):
+        return self.page.evaluate("window.app.store.focus")
+
+    def views(self):
+        return self.page.evaluate("window.app.views.map(view => view.id)")
+
+    def heading(self):
+        return self.page.locator("#inspector h2").inner_text()
+
+
+@pytest.fixture(scope="module")
+def written(facts, tmp_path_factory):
+    path = tmp_path_factory.mktemp("page") / "page.html"
+    path.write_text(html_page.page(facts, explained("null").facts), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def tried(browser, written):
+    page = Tried(browser, written)
+    yield page
+    page.close()
+
+
+def test_every_view_shows_the_selection(tried):
+    for number, view in enumerate(tried.views(), 1):
+        tried.page.keyboard.press(str(number))
+        assert tried.page.locator(f"#view-{view}").is_visible()
+        assert tried.page.locator("[role=tabpanel]:visible").count() == 1
+        tried.select("conv2")
+        assert tried.heading().startswith("conv2")
+
+
+def test_decisions_are_told_with_rule_evidence_and_place(tried):
+    tried.select("conv2")
+    told = tried.page.locator("#inspector .remarks").inner_text()
+    assert all(part in told for part in (
+        "refused", "fuse_epilogue", "one reader", "conv2", "passes/optimize/fuse_epilogue.py:57"))
+
+
+def test_links_lead_from_step_to_tensor_to_storage_to_the_last_reader(tried, facts):
+    storage = next(index for index, each in enumerate(facts.plan.storages)
+                   if each.keeper.reason == "read" and each.last > each.first + 2)
+    keeper = facts.plan.storages[storage].keeper
+    entry = facts.plan.storages[storage].entries[0]
+    tried.page.evaluate(f"window.app.store.select('step', {facts.plan.entries[entry].producer})")
+    tried.page.locator(f"#inspector a[href='#entry={entry}']").first.click()
+    assert tried.selected()["kind"] == "entry"
+    tried.page.locator(f"#inspector a[href='#storage={storage}']").first.click()
+    reason = tried.page.locator("#inspector .reason").first.inner_text()
+    assert f"{keeper.step} {facts.plan.steps[keeper.step].name} is the last that reads" in reason
+    tried.page.locator(f"#inspector .reason a[href='#step={keeper.step}']").first.click()
+    assert tried.selected()["step"] == keeper.step
+    tried.page.wait_for_function(f"location.hash.endsWith('step={keeper.step}')")
+    tried.page.go_back()
+    tried.page.wait_for_function("window.app.store.focus.kind !== 'step'")
+
+
+def test_the_selected_node_keeps_its_place_from_pass_to_pass(tried, facts):
+    stages = len(facts.passes) + 1
+    tried.page.keyboard.press("1")
+    tried.select("conv2")
+    places = set()
+    for stage in range(stages):
+        tried.page.evaluate(f"window.app.store.change({{stage: {stage}}})")
+        box = tried.page.locator("#view-passes [aria-selected=true]").bounding_box()
+        places.add((box["x"], box["y"]))
+    assert len(places) == 1
+    tried.page.evaluate("window.app.store.change({stage: 1})")
+    change = facts.passes[0]
+    marked = tried.page.locator("#view-passes .added").count()
+    assert marked == len([node for node in change.added if facts.nodes[node].op])
+
+
+def test_search_finds_names_shapes_and_bytes(tried, facts):
+    entries = facts.plan.entries
+    for text, count in (("conv2", None), ("2x16x14x14", sum(
+            list(each.tensor.shape) == [2, 16, 14, 14] for each in entries)),
+            (">10kb", sum(each.nbytes > 10240 for each in entries)),
+            ("no such name", 0)):
+        tried.page.keyboard.press("/")
+        tried.page.keyboard.type(text)
+        if count is not None:
+            assert tried.page.locator("#results [data-result]").count() == count
+        tried.page.keyboard.press("Escape")
+        assert tried.page.locator("#results").is_hidden()
+    tried.page.keyboard.press("/")
+    tried.page.keyboard.type("conv2_backward")
+    tried.page.keyboard.press("Enter")
+    assert tried.heading().startswith("conv2_backward")
+
+
+def test_the_keyboard_reaches_everything(tried):
+    tried.page.locator("[role=tab][aria-selected=true]").focus()
+    views = tried.views()
+    for view in [*views[1:], views[0]]:
+        tried.page.keyboard.press("ArrowRight")
+        assert tried.page.evaluate("document.activeElement.id") == f"tab-{view}"
+    tried.page.locator("#view-passes .rows").focus()
+    tried.page.keyboard.press("End")
+    last = tried.selected()
+    tried.page.keyboard.press("ArrowUp")
+    assert last["node"] != tried.selected()["node"]
+    tried.page.keyboard.press("Escape")
+    assert tried.selected()["kind"] is None
+    tried.page.keyboard.press(str(1 + views.index("memory")))
+    tried.page.locator("#view-memory canvas").focus()
+    outline = tried.page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+    assert outline == "solid"
+    tried.page.keyboard.press("ArrowRight")
+    step = tried.selected()["step"]
+    tried.page.keyboard.press("ArrowUp")
+    assert tried.selected()["kind"] == "storage"
+    tried.page.keyboard.press("ArrowRight")
+    assert tried.selected()["kind"] == "step" and step is not None
+
+
+def test_a_click_on_a_box_selects_its_storage(tried, facts):
+    tried.page.keyboard.press(str(1 + tried.views().index("memory")))
+    storage = max((index for index, each in enumerate(facts.plan.storages) if not each.held),
+                  key=lambda index: facts.plan.storages[index].nbytes)
+    place = tried.page.evaluate(f"""() => {{
+        const view = window.app.opened.get("memory"), box = view.boxes[{storage}];
+        return {{x: (view.x(box.left) + view.x(box.right)) / 2,
+                 y: (view.y(box.low) + view.y(box.high)) / 2}}; }}""")
+    tried.page.locator("#view-memory canvas").click(position=place)
+    assert tried.selected()["storage"] == storage
+
+
+@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_nothing_is_inaccessible_or_too_wide(browser, written, size, scheme):
+    tried = Tried(browser, written, size, scheme)
+    axe = axe_core()
+    tried.select("conv2")
+    for view in tried.views():
+        tried.page.evaluate(f"window.app.store.change({{view: '{view}'}})")
+        assert tried.page.evaluate("document.documentElement.scrollWidth") <= size["width"]
+        if axe:
+            tried.page.evaluate(axe)
+            found = tried.page.evaluate("axe.run().then(found => found.violations.map("
+                                        "each => [each.id, each.nodes.map(node => node.html)]))")
+            assert not found, f"{view}: {found}"
+    tried.close()
+
+
+def axe_core():
+    """The source of axe-core."""
+    if not os.environ.get("CI"):
+        pytest.importorskip("axe_playwright_python",
+                            reason="NO AXE-CORE: nobody looks for what is inaccessible")
+    import axe_playwright_python
+
+    return (Path(str(axe_playwright_python.__path__[0])) / "axe.min.js").read_text("utf-8")
+
+
+# -- a large plan ---------------------------------------------------------------------------------
+
+NODES, BUFFERS = 5000, 20000
+
+
+def large_facts():
+    """A plan of 5,000 nodes in two passes, with 20,000 storages of very different sizes."""
+    tensor = TensorFacts([64, 56, 56], "float32")
+    steps, entries, storages, nodes = [], [], [], []
+    for index in range(NODES):
+        inputs = [[index - 1, 0]] if index else []
+        nodes.append(GraphNodeFacts(f"node{index}", "Convolution", {}, inputs, [tensor], [index]))
+    after = [replace(node, op="_blocked_convolution") for node in nodes[::2]]
+    order = [NODES + index // 2 if index % 2 == 0 else index for index in range(NODES)]
+    for index in range(NODES):
+        scratch = []
+        first = len(storages)
+        last = min(NODES - 1, index + 1 + index * 7919 % 300)
+        size = 1 << index % 20
+        storages.append(StorageFacts(0, index * 5000 % (1 << 24), size, index, last, False, [index],
+                                     None, Keeper("read", last, index)))
+        for each in range(BUFFERS // NODES - 1):
+            scratch.append(len(storages))
+            storages.append(StorageFacts(0, (index * 977 + each * 4000) % (1 << 24), 64 << each,
+                                         index, index, False, [], index,
+                                         Keeper("scratch", index, None)))
+        entries.append(EntryFacts(f"node{index}", order[index], 0, tensor, size, "planned", first,
+                                  producer=index, readers=[last]))
+        steps.append(StepFacts(order[index], f"node{index}", "Convolution", "forward", "cpu(0)",
+                               [index - 1] if index else [], [index], False, scratch, 10, 10, None,
+                               None))
+    rewrite = PassFacts("blocked_layout", "convolutions work on blocks", order, [[NODES - 1, 0]],
+                        [], [], [Replaced(2 * index, NODES + index)
+                                 for index in range(NODES // 2)])
+    memory = MemoryFacts(1 << 24, 0, {"cpu(0)": 1 << 24}, 1 << 30, [1 << 20] * NODES, 0)
+    return BindFacts(NetworkFacts("large", [], [], ["out"], "cpu(0)", {}, False, []),
+                     [*nodes, *after], list(range(NODES)), [[NODES - 1, 0]], [rewrite], [],
+                     PlanFacts(entries, storages, steps, [], memory))
+
+
+MEASURE = """async actions => {
+  const {store} = window.app, times = {};
+  const painted = () => new Promise(done => requestAnimationFrame(() => setTimeout(done)));
+  for (const view of window.app.views.map(each => each.id)) {
+    store.change({view});
+    await painted();
+    times[view] = [];
+    for (let index = 0; index < actions; index++) {
+      const change = [{step: index * 97 % 5000}, {storage: index * 991 % 20000}, {stage: index % 2},
+                      {node: index * 331 % 5000}][index % 4];
+      const start = performance.now();
+      store.change(change);
+      document.body.getBoundingClientRect();  // layout
+      await painted();
+      times[view].push(performance.now() - start);
+    }
+  }
+  const start = performance.now();
+  window.app.search.input.value = "node49";
+  window.app.search.find();
+  await painted();
+  times.search = [performance.now() - start];
+  return times;
+}"""
+
+
+def test_a_large_plan_is_shown(browser, tmp_path):
+    path = tmp_path / "large.html"
+    path.write_text(html_page.page(large_facts()), encoding="utf-8")
+    start = time.perf_counter()
+    tried = Tried(browser, path)
+    print(f"\nopened in {time.perf_counter() - start:.2f} s")
+    for view, times in tried.page.evaluate(MEASURE, 40).items():
+        times.sort()
+        print(f"{view}: median {times[len(times) // 2]:.0f} ms, 95th percentile "
+              f"{times[int(len(times) * 0.95)]:.0f} ms")
+    assert tried.page.evaluate("window.app.plan.storages.length") == BUFFERS
+    assert tried.page.locator("#results [data-result]").count() == 60
+    assert tried.page.locator("[role=option]:visible").count() < 500
+    tried.close()
