@@ -65,6 +65,7 @@ TITLES = {"ctc": "CTC loss", "rnn": "RNN", "roi": "ROI pooling", "roi_align": "R
 # -- facts --------------------------------------------------------------------------------------
 
 
+@functools.cache
 def families() -> dict[str, list[type[Op]]]:
     """The modules that have ops, each with its ops, in the order of their definition."""
     found: dict[str, list[type[Op]]] = {}
@@ -335,19 +336,40 @@ def page(module: str, ops: list[type[Op]]) -> str:
 
 def index(found: dict[str, list[type[Op]]]) -> str:
     where = {op: page_of(module) for module, ops in found.items() for op in ops}
-    names = {name: op for op in where for name in (op.name, *op.aliases)}
-    listed = [f"[{name}]({link(op, where[op])})" for name, op in
-              sorted(names.items(), key=lambda item: item[0].strip("_").lower())]
+    names = {name for op in where for name in (op.name, *op.aliases)}
     return "\n\n".join([
         "# Operators",
-        f"{len(where)} operators under {len(names)} names. Each is a function of `mx.nd`, which "
+        f"{len(where)} operators under {len(names)} names ([all of them, by the "
+        "alphabet](by_name.md)). Each is a function of `mx.nd`, which "
         "computes at once, and of `mx.sym`, which adds a node to a graph; `_contrib_X` is "
         "`mx.nd.contrib.X`, and so on. Examples and element types are those of the tests, which "
         "compare with MXNet 1.9.1; what nbmod does otherwise on purpose is told with each operator "
         "and [in one list](../deviations.md). [One of your own](../register_op.md) is a Python "
         "class.",
-        *groups(found, where), "## By name", ", ".join(listed),
+        *groups(found, where),
         "(Written by `python docs/generate_ops.py` from the operators themselves.)"]) + "\n"
+
+
+def by_name(found: dict[str, list[type[Op]]]) -> str:
+    """An index of all names: those of functions, and those that files use."""
+    where = {op: page_of(module) for module, ops in found.items() for op in ops}
+    names = {name: op for op in where for name in (op.name, *op.aliases, *functions_of(op))
+             if not name.startswith("_internal.")}
+    letters: dict[str, list[str]] = {}
+    for name in sorted(names, key=lambda name: (bare(name).lower(), name)):
+        letters.setdefault(bare(name)[0].upper(), []).append(
+            f"[`{name}`]({link(names[name], where[names[name]])})")
+    parts = [f"## {letter}\n\n{', '.join(links)}" for letter, links in letters.items()]
+    return "\n\n".join([
+        "# Operators by name",
+        "`linalg.gemm2` is `mx.nd.linalg.gemm2` and `mx.sym.linalg.gemm2`. Names with an "
+        "underscore in front are those in files; programs find them in `mx.nd._internal`. "
+        "[By subject](README.md).", *parts]) + "\n"
+
+
+def bare(name: str) -> str:
+    """A name without its namespace, by which it is sorted."""
+    return re.sub(rf"^({'|'.join(NAMESPACES)})", "", name).rpartition(".")[2].strip("_")
 
 
 def groups(found: dict[str, list[type[Op]]], where: dict[type[Op], str]) -> Iterator[str]:
@@ -365,14 +387,24 @@ def groups(found: dict[str, list[type[Op]]], where: dict[type[Op], str]) -> Iter
 
 
 def link(op: type[Op], where: str) -> str:
-    return f"{where}.md#{op.name if is_row(op) else op.name.lower()}"
+    return f"{where}.md#{anchor(op)}"
+
+
+def anchor(op: type[Op]) -> str:
+    return op.name if is_row(op) else op.name.lower()
+
+
+def anchors(page: str) -> dict[str, str]:
+    """Name of a function below `mx.nd` and `mx.sym` -> anchor, of all operators of a page."""
+    return {name: anchor(op) for module, ops in families().items() if page_of(module) == page
+            for op in ops for name in functions_of(op)}
 
 
 def pages() -> dict[str, str]:
     """File name -> text of everything in docs/ops."""
     found = families()
     made = {f"{page_of(module)}.md": page(module, ops) for module, ops in found.items()}
-    return {"README.md": index(found), **made}
+    return {"README.md": index(found), "by_name.md": by_name(found), **made}
 
 
 def stale(made: dict[str, str]) -> list[str]:

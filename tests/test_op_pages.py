@@ -61,6 +61,15 @@ def test_links_lead_somewhere(pages):
     assert count > len(OWN)
 
 
+def test_every_name_is_in_the_alphabetical_index(pages):
+    text = pages["by_name.md"]
+    for name in ("linalg.gemm2", "contrib.ctc_loss", "ctc_loss", "FullyConnected", "_plus_scalar",
+                 *OPS):
+        assert f"[`{name}`](" in text, name
+    letters = re.findall(r"^## (.)$", text, re.M)
+    assert letters == sorted(letters) and letters[0] == "A"
+
+
 def test_headings_of_the_index_hold_pages_there_are(generator, pages):
     listed = [f"{name}.md" for names in generator.GROUPS.values() for name in names.split()]
     assert len(set(listed)) == len(listed) and set(listed) <= set(pages)
