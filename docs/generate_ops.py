@@ -55,7 +55,9 @@ GROUPS = {
 """Pages under headings; those that nobody has listed come last."""
 FUNCTIONS = {f"_{name}": f"contrib.{name}" for name in ("foreach", "while_loop", "cond")}
 LONGEST = 160
-"""Characters of a text in a table."""
+"""Characters of a summary."""
+LONGEST_CELL = 250
+"""Characters of what is said about a parameter in a table."""
 TITLES = {"ctc": "CTC loss", "rnn": "RNN", "roi": "ROI pooling", "roi_align": "ROI align",
           "roi_rotated": "Rotated ROI", "color": "Image colours",
           "lrn_l2": "LRN and L2 normalization", "dot": "Matrix products", "im2col": "im2col",
@@ -240,7 +242,7 @@ def parameters(op: type[Op]) -> str:
         shown = "**required**" if default is _Null else f"`{to_text(default) or repr(default)}`"
         kind = re.sub(r"[{}']", "", type_text(hints[field.name])).replace(", ", " / ")
         text = meaning(op, field.name)
-        told = cell(text) if len(text) <= LONGEST else "see above"
+        told = cell(text) if len(text) <= LONGEST_CELL else "see above"
         lines.append(f"| `{field.name}` | {kind} | {shown} | {told} |")
     return "\n".join(lines)
 

@@ -35,6 +35,23 @@ def test_every_parameter_means_something():
     assert not lost, f"say it in the docstring or in ops/param_docs.py: {lost}"
 
 
+def test_a_meaning_is_not_cut_in_the_middle():
+    """A clause after a semicolon goes with the one before it, unless it marks a parameter."""
+    assert meaning(OPS["CTCLoss"], "blank_label") == (
+        "With blank_label 'first' class 0 is the blank and labels end at a 0; "
+        "with 'last' it is class C - 1 and they end at a -1")
+    cut = []
+    for op in OWN:
+        names = [field.name for field in fields_of(op)]
+        told = " ".join(op.__doc__.split())
+        for name in names:
+            text = meaning(op, name)
+            after = re.match(r"; (?!- )([^;]*)", told.partition(text)[2]) if text in told else None
+            if after and not re.search(rf"`({'|'.join(names)})`|^({'|'.join(names)})\b", after[1]):
+                cut.append(f"{op.name}.{name}: {text}; {after[1]}")
+    assert not cut
+
+
 def test_the_glossary_holds_no_word_that_no_op_has():
     pairs = [(op, field.name) for op in OWN for field in fields_of(op)]
     there = {name for _, name in pairs} | {f"{op.name}.{name}" for op, name in pairs}

@@ -11,6 +11,7 @@ import re
 from functools import cache
 
 from .op import Op
+from .param import fields_of
 
 __all__ = ["GLOSSARY", "known", "meaning"]
 
@@ -204,7 +205,8 @@ def known(op: type[Op], parameter: str) -> str:
 
 def meaning(op: type[Op], parameter: str) -> str:
     """The meaning of a parameter of `op`, a line of plain text; "" if it is not documented."""
-    first, *rest = _sentences(inspect.getdoc(op) or "")
+    names = tuple(field.name for field in fields_of(op))
+    first, *rest = _statements(inspect.getdoc(op) or "", names)
     marked = [text for text in rest if f"`{parameter}`" in text]
     if marked or known(op, parameter):
         return marked[0] if marked else known(op, parameter)
@@ -212,7 +214,14 @@ def meaning(op: type[Op], parameter: str) -> str:
 
 
 @cache
-def _sentences(doc: str) -> list[str]:
-    """A docstring's sentences, divided at semicolons, and list items and indented lines."""
-    parts = re.split(r"\n\s*\n|\n\s*- |\n    |(?<=\.)\s+(?=[A-Z`('])|;\s", doc)
-    return [" ".join(part.split()).strip(" .") for part in parts]
+def _statements(doc: str, names: tuple[str, ...]) -> list[str]:
+    """A docstring's sentences, list items and indented lines.
+
+    A semicolon divides a sentence where the next clause begins with a parameter or marks one, and
+    so may tell of another; any other clause goes on with what was said.
+    """
+    sentences = re.split(r"\n\s*\n|\n\s*- |\n    |(?<=\.)(?:  +|\n|\s+(?=[A-Z`('(]))", doc)
+    named = "|".join(names) or "$^"
+    parts = [part for sentence in sentences
+             for part in re.split(rf";\s(?=[^;]*`(?:{named})`|(?:{named})\b)", sentence)]
+    return [" ".join(part.split()).removeprefix("- ").strip(" .;") for part in parts]
