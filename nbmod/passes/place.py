@@ -24,6 +24,7 @@ from typing import TypeVar
 from ..base import MXNetError
 from ..graph import Entry, Graph, Node
 from ..ops.internal import CrossDeviceCopy
+from .remarks import done, is_recording
 
 __all__ = ["array_devices", "group_device", "place", "with_copies"]
 
@@ -114,9 +115,14 @@ def with_copies(graph: Graph, device: Mapping[int, D]) -> tuple[Graph, dict[int,
         if (new, here) not in copies:
             name = f"{new.node.name}_{new.index}_copy"
             copies[new, here] = Node(CrossDeviceCopy(), name, [new])
+            done("place", old.node, "another device reads a copy", copy=copies[new, here],
+                 device=str(here))
         return Entry(copies[new, here])
 
     whole, clones = graph.rewired(wire)
+    for node in graph.nodes if is_recording() else ():
+        if id(node) in clones:
+            done("place", node, "its inputs are on its device", into=clones[id(node)])
     placed = {id(clones.get(id(node), node)): device[id(node)] for node in graph.nodes}
     placed.update({id(copy): here for (_, here), copy in copies.items()})
     return whole, placed

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from ..base import MXNetError
 from ..graph import Entry, Graph, Node, topological_order
+from .remarks import done
 
 __all__ = ["mirror"]
 
@@ -55,6 +56,7 @@ def _with_clones(graph: Graph, forward: list[Node], chosen: set[int]) -> Graph:
             clone = node.clone([_again(entry, clones) or entry for entry in node.inputs], node)
             clone.name = f"{node.name}_mirror"
             clones[id(node)] = clone
+            done("mirror", node, "backward computes it again", again=clone)
 
     def wire(node: Node, old: Entry, new: Entry) -> Entry:
         return new if id(node) in ahead else _again(old, clones) or new

@@ -8,8 +8,10 @@ Compilers call them optimization remarks.  A pass that meets its pattern and lea
 differ.  One that changes a node says that (`done`).  A node that has no remark of a pass is not of
 the kind that the pass looks for.
 
-Nothing is recorded outside of a `recording` block: then both functions return at once.  Where the
-evidence takes work, ask `is_recording` first.
+What decides in a pass returns an `obstacle` where a condition does not hold, so that the decision
+and its reason are one statement; `rewrite` records the obstacles that its rules return.
+
+Nothing is recorded outside of a `recording` block: then all functions return at once.
 
 Assumes: nothing; remarks change no decision.
 """
@@ -17,7 +19,7 @@ Assumes: nothing; remarks change no decision.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import PurePath
@@ -25,7 +27,18 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from ..graph import Entry, Node
 
-__all__ = ["Evidence", "Remark", "done", "is_recording", "recording", "refused"]
+__all__ = ["EntryId", "Evidence", "Obstacle", "Remark", "StepNumber", "current_pass", "done",
+           "in_pass", "is_recording", "obstacle", "record", "recording", "refused", "where_is",
+           "withheld"]
+
+
+class EntryId(int):
+    """An entry of the final graph, in remarks of the memory planner."""
+
+
+class StepNumber(int):
+    """A step of the final graph, in remarks of the memory planner."""
+
 
 Evidence: TypeAlias = "str | int | float | bool | Node | Entry | Sequence[Evidence] | None"
 """A fact that a rule looked at; nodes and entries are shown by their names."""
@@ -40,7 +53,8 @@ class Remark(NamedTuple):
     pass_name: str
     """A key of `switches.PASSES`, or a part of bind, such as "mirror"."""
     subject: Node | int
-    """A node of the graph before the pass; for the memory planner an entry of the final graph."""
+    """A node of the graph before the pass, or of the first graph; for the memory planner an entry
+    of the final graph."""
     verdict: Literal["done", "refused"]
     rule: str
     """The change, or the condition that does not hold, in a few words that do not depend on the
@@ -51,7 +65,18 @@ class Remark(NamedTuple):
     """File, in the package, and line of the rule: "passes/optimize/fuse_epilogue.py:57"."""
 
 
+class Obstacle(NamedTuple):
+    """A condition of a pass that does not hold, as a remark says it: why a node stays as it is."""
+
+    rule: str
+    evidence: Mapping[str, Evidence]
+    where: str
+
+
+_UNRECORDED = Obstacle("", {}, "")
+
 _recorded: ContextVar[list[Remark] | None] = ContextVar("recorded", default=None)
+_pass_name: ContextVar[str] = ContextVar("pass_name", default="")
 
 
 @contextmanager
@@ -65,13 +90,56 @@ def recording() -> Iterator[list[Remark]]:
         _recorded.reset(token)
 
 
+@contextmanager
+def withheld() -> Iterator[list[Remark]]:
+    """A block whose remarks are those of a trial: they are in the list that it gives, and are
+    recorded by `record` where the trial counts."""
+    if is_recording():
+        with recording() as remarks:
+            yield remarks
+    else:
+        yield []
+
+
 def is_recording() -> bool:
     """Whether remarks are recorded now."""
     return _recorded.get() is not None
 
 
-def refused(pass_name: str, subject: Node | int, rule: str, **evidence: Evidence) -> None:
-    """Record that a pass met its pattern at `subject` and left it, because `rule` does not hold.
+@contextmanager
+def in_pass(name: str) -> Iterator[None]:
+    """A block in which `rewrite` records remarks of this pass."""
+    token = _pass_name.set(name)
+    try:
+        yield
+    finally:
+        _pass_name.reset(token)
+
+
+def current_pass() -> str:
+    """The name of the pass that runs."""
+    return _pass_name.get()
+
+
+def obstacle(rule: str, **evidence: Evidence | Callable[[], Evidence]) -> Obstacle:
+    """The reason why a pass leaves what matches its pattern.
+
+    Parameters
+    ----------
+    rule : str
+        The condition that does not hold.
+    **evidence
+        The facts that show it; one that takes work is a function, which is called only while
+        remarks are recorded.
+    """
+    if _recorded.get() is None:
+        return _UNRECORDED
+    facts = {name: fact() if callable(fact) else fact for name, fact in evidence.items()}
+    return Obstacle(rule, facts, _caller())
+
+
+def refused(pass_name: str, subject: Node | int, why: Obstacle) -> None:
+    """Record that a pass met its pattern at `subject` and left it.
 
     Parameters
     ----------
@@ -79,24 +147,35 @@ def refused(pass_name: str, subject: Node | int, rule: str, **evidence: Evidence
         A key of `switches.PASSES`.
     subject : Node or int
         The node, or the entry, that would have changed: the one a user asks about.
-    rule : str
+    why : Obstacle
         The condition that does not hold.
-    **evidence
-        The facts that show it.
     """
-    _record(pass_name, subject, "refused", rule, evidence)
+    if is_recording():
+        record(Remark(pass_name, subject, "refused", *why))
 
 
 def done(pass_name: str, subject: Node | int, rule: str, **evidence: Evidence) -> None:
-    """Record that a pass changed `subject`: as `refused`, but `rule` says what was done."""
-    _record(pass_name, subject, "done", rule, evidence)
+    """Record that a pass changed `subject`, as `rule` says; `into` is the node that stands for it
+    now, and `joined` are others that are part of that."""
+    if is_recording():
+        record(Remark(pass_name, subject, "done", rule, evidence, _caller()))
 
 
-def _record(pass_name: str, subject: Node | int, verdict: Literal["done", "refused"], rule: str,
-            evidence: Mapping[str, Evidence]) -> None:
-    remarks = _recorded.get()
-    if remarks is not None:
-        caller = sys._getframe(2)
-        where = PurePath(caller.f_code.co_filename).relative_to(PACKAGE).as_posix()
-        remarks.append(Remark(pass_name, subject, verdict, rule, evidence,
-                              f"{where}:{caller.f_lineno}"))
+def record(*remarks: Remark) -> None:
+    """Add remarks to those that are recorded, if any are."""
+    recorded = _recorded.get()
+    if recorded is not None:
+        recorded += remarks
+
+
+def _caller() -> str:
+    """The line that called the caller of this."""
+    frame = sys._getframe(2)
+    return where_is(frame.f_code.co_filename, frame.f_lineno)
+
+
+def where_is(file: str, line: int) -> str:
+    """A line of the package, as remarks say it; of other files the name."""
+    path = PurePath(file)
+    shown = path.relative_to(PACKAGE) if path.is_relative_to(PACKAGE) else PurePath(path.name)
+    return f"{shown.as_posix()}:{line}"

@@ -22,6 +22,7 @@ from ..base import ArgumentError, did_you_mean
 from ..core.config import CONFIG
 from ..ops.op import Spec
 from .infer import Inferred
+from .remarks import in_pass
 from .rewrite import Rewritten
 
 __all__ = ["PASSES", "PassObserver", "disabled_passes", "is_enabled", "observed", "observers",
@@ -119,7 +120,8 @@ def run_pass(function: Callable[Concatenate[Rewritten, P], Rewritten], before: R
     name = function.__name__
     if not is_enabled(name):
         return before
-    after = function(before, *args, **kwargs)
+    with in_pass(name):
+        after = function(before, *args, **kwargs)
     for observer in observers():
         observer.rewritten(name, before, after)
     return after

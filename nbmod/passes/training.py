@@ -22,11 +22,12 @@ from functools import partial
 
 from ..graph import Entry, Graph, Node
 from ..ops.control_flow.control_base import Control
-from ..ops.internal import Accumulate
+from ..ops.internal import Accumulate, ZeroGradient
 from ..ops.op import Backward
 from ..ops.subgraph import Body
 from .gradient import gradient
 from .recompute import mirror
+from .remarks import done, obstacle, refused, withheld
 
 __all__ = ["with_gradients", "with_trained_bodies", "write_gradients"]
 
@@ -39,6 +40,11 @@ def with_gradients(graph: Graph, wrt: Sequence[Node]) -> tuple[Graph, list[Node]
     grads = gradient(graph, wrt, [Entry(head) for head in heads])
     ends = [Entry(Node(Accumulate(), f"{node.name}_grad", [grad], source=node))
             for node, grad in zip(wrt, grads, strict=True)]
+    for node, grad in zip(wrt, grads, strict=True):
+        if grad.node.op_name == ZeroGradient.name:
+            refused("with_gradients", node, obstacle("an output has a gradient for it"))
+        else:
+            done("with_gradients", node, "it has a gradient", gradient=grad)
     return Graph([*graph.outputs, *ends]), heads
 
 
@@ -60,6 +66,8 @@ def write_gradients(graph: Graph, requests: Sequence[str]) -> Graph:
         if request != "add" or (isinstance(op, Backward) and op.accumulates and uses[entry] == 1):
             ends[position] = entry
             written.add(entry)
+            done("write_gradients", end.node, "it is computed in the user's array",
+                 into=entry.node)
     return Graph([*outputs, *ends]) if ends else graph
 
 
@@ -80,9 +88,12 @@ def with_trained_bodies(graph: Graph, cheap: bool = False) -> Graph:
         if op is not node.op or inputs != node.inputs:
             clone = new[id(node)] = node.clone(inputs, node.source)
             clone.op = op
+            done("with_gradients", node, "bodies that it reads, or its own, have gradients",
+                 into=clone)
     return Graph([current(entry) for entry in graph.outputs]) if new else graph
 
 
+@withheld()     # remarks are about the nodes of the graph that is bound
 def _train(cheap: bool, body: Body, summed: set[int], loop_states: set[int]) -> Body:
     """`body` with gradients.
 

@@ -40,6 +40,7 @@ from ..graph import Entry, Graph, Node
 from ..ops.op import Spec
 from .infer import Inferred, infer_shape, infer_specs, infer_type, specs_of
 from .reference import Evaluator, Value, Values, distance, largest, real
+from .remarks import withheld
 from .rewrite import Rewritten
 from .training import with_gradients, with_trained_bodies
 
@@ -96,6 +97,7 @@ class Validation:
 
     # -- what passes call ---------------------------------------------------------------------
 
+    @withheld()
     def rewritten(self, name: str, before: Rewritten, after: Rewritten) -> None:
         """Compare what a pass made of a graph without gradients; MXNetError if it differs."""
         if after.groups is not before.groups:
@@ -103,6 +105,7 @@ class Validation:
         if after.graph is not before.graph:
             self.graphs(name, self._with_gradients(before), self._with_gradients(after))
 
+    @withheld()
     def graphs(self, name: str, before: Inferred, after: Inferred,
                facts: Callable[[list[Spec]], list[Spec]] | None = None) -> None:
         """Compare two graphs of outputs and gradients; MXNetError if they differ.

@@ -37,6 +37,7 @@ from ...ops.elementwise.formula_op import FormulaOp
 from ...ops.nn.sliding_window import Direction
 from ...ops.op import Call, Spec
 from ..infer import specs_of
+from ..remarks import done
 from ..rewrite import Rewritten
 from .analysis import CONVOLUTIONS, NORMS, count_uses, nodes_with_gradient
 
@@ -241,6 +242,9 @@ class _BlockedGraphBuilder:
                 self.blocked[out, self.halos[out], self.lanes] = blocks
                 for index in range(1, node.num_outputs):
                     self.plain[Entry(node, index)] = Entry(blocks.node, index)
+                padded = blocks.node.op_name == self.ops.ZeroPadding.name
+                done("blocked_layout", node, "it works on blocks of channels",
+                     into=blocks.node.inputs[0].node if padded else blocks.node)
                 self.notes.append(f"{node.describe()} works on blocks of channels")
         graph = Graph([self._plain(entry) for entry in self.graph.outputs])
         return self.before._replace(graph=graph, origin=self.origin, notes=self.notes)

@@ -10,6 +10,8 @@ input (`rule` in `skip_identities`).  Outputs of the graph stay apart (`rewrite.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ...graph import Entry, Node
 from ...ops.op import Op
 from ...ops.tensor.rearrange import Transpose
@@ -52,9 +54,10 @@ def skip_identities(before: Rewritten) -> Rewritten:
     return rewrite(before, rule)
 
 
-def _bypass(node: Node, source: Entry) -> Replacement:
+def _bypass(node: Node, source: Entry, joined: Sequence[Node] = ()) -> Replacement:
     return Replacement([source] * node.num_outputs,
-                       f"{node.describe()} passes {source.node.name} on")
+                       f"{node.describe()} passes {source.node.name} on",
+                       rule="its input is read instead", joined=joined)
 
 
 def _merge_transposes(node: Node, source: Entry, rank: int) -> Replacement | None:
@@ -65,10 +68,11 @@ def _merge_transposes(node: Node, source: Entry, rank: int) -> Replacement | Non
     axes = tuple(order[axis] for axis in outer.order(rank))
     origin = source.node.inputs[0]
     if axes == tuple(range(rank)):
-        return _bypass(node, origin)
+        return _bypass(node, origin, [node.inputs[0].node])
     merged = Node(Transpose(axes), node.name, [origin], node.attrs)
     return Replacement([Entry(merged)],
-                       f"{source.node.name} and {node.describe()} are one transposition")
+                       f"{source.node.name} and {node.describe()} are one transposition",
+                       rule="two transpositions are one", joined=[node.inputs[0].node])
 
 
 def cse(before: Rewritten) -> Rewritten:
@@ -96,6 +100,7 @@ def cse(before: Rewritten) -> Rewritten:
         if twin is node or not (op is twin.op or repr(op) == repr(twin.op)):
             return None
         return Replacement([Entry(twin, i) for i in range(node.num_outputs)],
-                           f"{node.describe()} is what {twin.name} is")
+                           f"{node.describe()} is what {twin.name} is",
+                           rule="an equal node computes it")
 
     return rewrite(before, rule)

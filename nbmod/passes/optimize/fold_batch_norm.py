@@ -54,7 +54,8 @@ def fold_batch_norm(before: Rewritten) -> Rewritten:
                 or layer.attrs.get("__ctx_group__") != node.attrs.get("__ctx_group__")):
             return None
         return Replacement([Entry(_folded(layer, node, inputs))] * node.num_outputs,
-                           f"{node.describe()} is folded into {layer.name}")
+                           f"{node.describe()} is folded into {layer.name}",
+                           rule="the layer before it does it", joined=[node.inputs[0].node])
 
     return rewrite(before, rule)
 

@@ -53,6 +53,8 @@ def fuse_depthwise(before: Rewritten) -> Rewritten:
             return None
         chain = Node(depthwise_chain.BlockedChain((*links, op)), node.name,
                      [*host.inputs, *inputs[1:]], node.attrs)
-        return Replacement([Entry(chain)], f"{node.describe()} follows {host.name} band by band")
+        return Replacement([Entry(chain)], f"{node.describe()} follows {host.name} band by band",
+                           rule="it follows the layer before it band by band",
+                           joined=[node.inputs[0].node])
 
     return rewrite(before, rule)

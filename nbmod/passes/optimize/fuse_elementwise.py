@@ -53,6 +53,7 @@ from ...ops.elementwise.fused_elements import FusedElements
 from ...ops.elementwise.program import Program, concatenate, prune
 from ...ops.op import Spec
 from ...ops.param import Shape
+from ..remarks import done
 from .elementwise_units import Group, Unit, units_of
 
 __all__ = ["FusedGraph", "fuse_elementwise"]
@@ -296,6 +297,8 @@ class _FusedGraphBuilder:
         node = Node(op, "+".join(shown), [self.now.get(entry, entry) for entry in inputs])
         self.now.update({entry: Entry(node, i) for i, entry in enumerate(outputs)})
         self.notes.append(f"{', '.join(names)} are one kernel")
+        for each in dict.fromkeys(unit.node for unit in units):
+            done("fuse_elementwise", each, "it is part of a kernel", into=node)
         return node
 
     def _spec(self, entry: Entry) -> Spec:

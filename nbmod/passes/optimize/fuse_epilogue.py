@@ -77,14 +77,15 @@ def fuse_epilogue(before: Rewritten, trained: Collection[str], plain: bool = Fal
         op = host_of(inputs[0], node.inputs[0]) if most else None
         if op is not None and (most == np.inf or not (trained and op.add or (
                 op.name == "_fused_layer" and not plain))):
-            return _replaced(node, inputs[0].node, replace(op, relu=True, most=most))
+            return _replaced(node, node.inputs[0], inputs[0].node,
+                             replace(op, relu=True, most=most))
         # Additions: either operand may be the layer, the other one becomes an input of it.
         if node.op_name != "elemwise_add" or node.inputs[0] == node.inputs[1]:
             return None
         for entry, old, other in zip(inputs, node.inputs, inputs[::-1], strict=True):
             op = host_of(entry, old)
             if op is not None and not op.add and may_add(old.node, node):
-                return _replaced(node, entry.node, replace(op, add=True), add=other)
+                return _replaced(node, old, entry.node, replace(op, add=True), add=other)
         return None
 
     return rewrite(before, rule)
@@ -106,11 +107,12 @@ def _with_epilogue(op: EpilogueOp, plain: bool, reads_hidden: bool) -> EpilogueO
     return op
 
 
-def _replaced(node: Node, host: Node, op: EpilogueOp, **more: Entry) -> Replacement:
-    """`host` as `op`, which does what `node` does too, with `more` inputs."""
+def _replaced(node: Node, old: Entry, host: Node, op: EpilogueOp, **more: Entry) -> Replacement:
+    """`host`, which makes `old`, as `op`, which does what `node` does too, with `more` inputs."""
     named = dict(zip(host.required_op.list_inputs(), host.inputs, strict=True), **more)
     new_host = Node(op, host.name, [named[name] for name in op.list_inputs()], host.attrs)
-    return Replacement([Entry(new_host)], f"{node.describe()} is done by {host.describe()}")
+    return Replacement([Entry(new_host)], f"{node.describe()} is done by {host.describe()}",
+                       rule="the layer before it does it", joined=[old.node])
 
 
 def _upper_bound(op: EpilogueOp) -> float:

@@ -82,7 +82,8 @@ def _blocked_layer(node: Node, inputs: list[Entry], data: Spec, out: Spec,
     plain = Node(int8.Int8FromBlocks(layer.y, layer.batch, out.shape, out.dtype),
                  f"{node.name}_plain", [Entry(host)])
     return Replacement([Entry(plain), Entry(host, 1), Entry(host, 2)],
-                       f"{node.describe()} works on blocks of bytes")
+                       f"{node.describe()} works on blocks of bytes",
+                       rule="it works on blocks of bytes", into=host)
 
 
 def _joined(node: Node, inputs: list[Entry]) -> Replacement | None:
@@ -105,7 +106,9 @@ def _joined(node: Node, inputs: list[Entry]) -> Replacement | None:
     plain = Node(replace(cast("Int8FromBlocks", plain.op), dtype=layer.target), plain.name,
                  [Entry(new_host)])
     return Replacement([Entry(plain), Entry(new_host, 1), Entry(new_host, 2)],
-                       f"{node.describe()} is done by {host.describe()}")
+                       f"{node.describe()} is done by {host.describe()}",
+                       rule="the layer before it does it", joined=[node.inputs[0].node],
+                       into=new_host)
 
 
 def _cancel_reorders(before: Rewritten) -> Rewritten:
@@ -120,7 +123,8 @@ def _cancel_reorders(before: Rewritten) -> Rewritten:
     def rule(node: Node, inputs: list[Entry]) -> Replacement | None:
         if _undoes(node, inputs):
             source = inputs[0].node.inputs[0]
-            return Replacement([source], f"{node.name} are those of {source.node.describe()}")
+            return Replacement([source], f"{node.name} are those of {source.node.describe()}",
+                               rule="the blocks of the layer before it are read")
         op: BlockedInt8Layer | Int8FromBlocks
         if node.op_name == "_byte_layer":
             layer = cast("BlockedInt8Layer", node.op)
@@ -134,7 +138,8 @@ def _cancel_reorders(before: Rewritten) -> Rewritten:
             return None
         clone = Node(op, node.name, inputs, node.attrs)
         return None if op == node.op else Replacement(
-            [Entry(clone, i) for i in range(node.num_outputs)], "")
+            [Entry(clone, i) for i in range(node.num_outputs)], "",
+            rule="blocks have the padding that their readers need")
 
     return rewrite(before, rule)
 

@@ -21,6 +21,7 @@ from itertools import chain
 from ...graph import Entry, Graph, Node
 from ...ops.internal import Unread
 from ...ops.op import Spec
+from ..remarks import done
 from ..rewrite import Replacement, Rewritten, rewrite
 
 __all__ = ["derived_groups", "fold_shape_reads", "hoist_constants"]
@@ -47,7 +48,8 @@ def fold_shape_reads(before: Rewritten) -> Rewritten:
                   for name, spec in zip(op.list_inputs(), ins, strict=True)]
         clone = node.clone(unread, None)
         return Replacement([Entry(clone, i) for i in range(node.num_outputs)],
-                           f"{node.describe()} follows from shapes", is_clone=True)
+                           f"{node.describe()} follows from shapes", is_clone=True,
+                           rule="its inputs are not computed for it")
 
     return rewrite(before, rule)
 
@@ -59,7 +61,10 @@ def _is_kept(outs: Sequence[Spec | None]) -> bool:
 
 def hoist_constants(before: Rewritten) -> Rewritten:
     """`before` with the groups of nodes that are hoisted out of the loop over batches."""
-    return before._replace(groups=derived_groups(before.graph, before.specs))
+    groups = derived_groups(before.graph, before.specs)
+    for node in chain(*groups):
+        done("hoist_constants", node, "it runs only when what it reads has changed")
+    return before._replace(groups=groups)
 
 
 def derived_groups(graph: Graph, specs: Sequence[Spec | None]) -> list[list[Node]]:

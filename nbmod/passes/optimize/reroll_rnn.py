@@ -120,13 +120,16 @@ def _replace(before: Rewritten, chain: CellChain, state: Spec, nodes: list[Node]
     if last.state:
         results[last.state.node] = Entry(layer, 2)
     layer_specs.update(dict.fromkeys(results.values(), state))
+    members = [node for node in nodes if node in inside]
     note = (f"{len(chain.steps)} steps from {first.h.node.name} to {last.h.node.name} are the "
             f"layer {layer.name}")
 
     def rule(node: Node, inputs: list[Entry]) -> Replacement | None:
         if node not in results:
             return None
-        return Replacement([results[node]], note if node is last.h.node else "")
+        return Replacement([results[node]], note if node is last.h.node else "",
+                           rule="the steps of a cell are one layer", into=layer,
+                           joined=members if node is last.h.node else ())
 
     return rewrite(before._replace(graph=Graph(before.graph.outputs, nodes)), rule)
 
@@ -194,6 +197,6 @@ def _cancel_joins(before: Rewritten, layer_specs: LayerSpecs) -> Rewritten:
         if not axes:
             shape = (-1, state.shape[1]) if axis == 0 else (state.shape[0], -1)
             entry = Entry(Node(Reshape(shape), node.name, [entry]))
-        return Replacement([entry], note)
+        return Replacement([entry], note, rule="the sequence of the layer is read")
 
     return rewrite(before, rule)

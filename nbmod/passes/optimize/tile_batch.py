@@ -50,7 +50,8 @@ def tile_batch(before: Rewritten) -> Rewritten:
         tiles = Node(BatchTiles(tuple(each.op for each in chain if each.op), images), node.name,
                      [read[0][0], *rest])
         names = " -> ".join(each.name for each in chain)
-        return Replacement([Entry(tiles)], f"{names}: {images} image(s) at a time")
+        return Replacement([Entry(tiles)], f"{names}: {images} image(s) at a time",
+                           rule="it runs on some images at a time", joined=chain[:-1])
 
     return rewrite(before, rule)
 
