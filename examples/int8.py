@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import argparse
 import logging
-import time
+from collections.abc import Callable
 
 import numpy as np
 
 import nbmod as mx
+from nbmod import bench
 from nbmod.cli.demo import load_digits
 
 
@@ -28,16 +29,13 @@ def network() -> mx.sym.Symbol:
     return mx.sym.SoftmaxOutput(x, name="softmax")
 
 
-def predict(symbol: mx.sym.Symbol, args: dict, aux: dict, data: mx.io.DataIter
-            ) -> tuple[np.ndarray, float]:
-    """The most probable class of each image, and milliseconds for all."""
+def predictor(symbol: mx.sym.Symbol, args: dict, aux: dict, data: mx.io.DataIter
+              ) -> Callable[[], np.ndarray]:
+    """A function that tells the most probable class of each image."""
     module = mx.mod.Module(symbol)
     module.bind(data.provide_data, data.provide_label, for_training=False)
     module.set_params(args, aux)
-    module.predict(data)  # kernels are compiled in the first run
-    start = time.perf_counter()
-    found = module.predict(data).asnumpy().argmax(axis=1)
-    return found, 1e3 * (time.perf_counter() - start)
+    return lambda: module.predict(data).asnumpy().argmax(axis=1)
 
 
 def main(argv: list[str] | None = None) -> float:
@@ -61,10 +59,13 @@ def main(argv: list[str] | None = None) -> float:
         *exact, calib_mode=options.calib_mode, num_calib_examples=300,
         calib_data=None if options.calib_mode == "none" else train)
 
-    (want, slow), (got, fast) = (predict(*model, test) for model in (exact, quantized))
+    networks = {"float32": predictor(*exact, test), "8 bits": predictor(*quantized, test)}
+    want, got = (predict() for predict in networks.values())
     logging.info("accuracy in float32 %.3f, in 8 bits %.3f", *(
         (classes == labels[held_out]).mean() for classes in (want, got)))
-    logging.info("milliseconds in float32 %.1f, in 8 bits %.1f", slow, fast)
+    times = bench.side_by_side(networks)
+    logging.info("milliseconds in float32 %.1f, in 8 bits %.1f", *(
+        1e3 * each.seconds for each in times.values()))
     agreement = float((want == got).mean())
     logging.info("same prediction for %.3f of the digits", agreement)
     return agreement

@@ -204,7 +204,6 @@ def test_the_entry_point_has_no_modules(plugin):
 
 BENCHMARK = """
 import sys
-import tarfile
 from _pytest.assertion.rewrite import AssertionRewritingHook
 
 def test_sum(kernel_benchmark):
@@ -232,7 +231,6 @@ def test_pytest_loads_the_plugin_once(installed, plugin, tmp_path, options, conf
 def test_a_run_without_the_fixture_imports_no_nbmod(installed, plugin, tmp_path):
     (tmp_path / "test_other.py").write_text("""
 import sys
-import tarfile
 
 def test_other(request):
     assert request.config.pluginmanager.has_plugin("nbmod_pytest")
@@ -240,6 +238,22 @@ def test_other(request):
 """)
     printed = installed.run(installed.python, "-m", "pytest", "-q", "--rootdir", tmp_path, tmp_path)
     assert "1 passed" in printed and "kernel benchmarks" not in printed
+
+
+def test_the_bench_needs_no_repository(installed):
+    (installed.folder / "peer.py").write_text("""
+import sys
+
+def total(values):
+    assert "nbmod" not in sys.modules
+    return lambda: sum(values)
+""")
+    printed = installed.run(installed.python, "-c", """
+import sys
+from nbmod import bench
+with bench.other_python(sys.executable, "peer.py:total", [1, 2, 3], threads=1) as peer:
+    print(*bench.side_by_side({"ours": sum, "theirs": peer}, (1, 2, 3), seconds=0.1))""")
+    assert printed == "ours theirs\n"
 
 
 def test_data_files_are_found(installed):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -166,6 +165,8 @@ def check_speed(sym: Any, location: Mapping[str, Any] | None = None, ctx: Contex
     ValueError
         For another `typ`.
     """
+    from ..bench.foreign.worker import seconds_of
+
     if typ not in ("whole", "forward"):
         raise ValueError(f"check_speed: typ is {typ!r}, expected 'whole' or 'forward'")
     ctx = default_context() if ctx is None else ctx
@@ -180,13 +181,13 @@ def check_speed(sym: Any, location: Mapping[str, Any] | None = None, ctx: Contex
         if typ == "whole":
             executor.backward(executor.outputs)
 
-    run()
-    waitall()
-    start = time.perf_counter()
-    for _ in range(N):
-        run()
-    waitall()
-    return (time.perf_counter() - start) / N
+    def runs(count: int) -> None:
+        for _ in range(count):
+            run()
+        waitall()
+
+    runs(1)
+    return seconds_of(runs, [(N,)]) / N
 
 
 def compare_optimizer(opt1: Any, opt2: Any, shape: Any, dtype: Any, w_stype: str = "default",
