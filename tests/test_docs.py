@@ -28,8 +28,8 @@ def test_every_environment_variable_has_a_row():
     assert len(names) > 5 and sorted(name for name in names if name not in text) == []
 
 
-NAMED = sorted(["README.md", "docs/tiny.md", *(path.relative_to(ROOT).as_posix()
-                                               for path in ROOT.glob("docs/internals/*.md"))])
+NAMED = sorted(["README.md", "docs/architecture.md", "docs/tiny.md",
+                *(path.relative_to(ROOT).as_posix() for path in ROOT.glob("docs/internals/*.md"))])
 FOLDERS = (ROOT, ROOT / "nbmod", ROOT / "nbmod/ops/cuda", ROOT / "examples")
 
 
@@ -87,6 +87,33 @@ def test_files_and_functions_that_a_page_names_exist(page):
                     name not in known | definitions().keys()):
                 missing.append(span)
     assert missing == []
+
+
+HEADED = sorted(path.relative_to(ROOT) for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"),
+                                                    *ROOT.glob("docs/internals/*.md")])
+
+
+def prose(page: Path) -> str:
+    return re.sub(r"```.*?```", "", (ROOT / page).read_text(encoding="utf-8"), flags=re.S)
+
+
+def anchors(page: Path) -> set[str]:
+    """The headings of a page as parts of addresses."""
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-")
+            for heading in re.findall(r"^#+ (.*)$", prose(page), re.M)}
+
+
+@pytest.mark.parametrize("page", HEADED, ids=str)
+def test_links_lead_to_files_and_headings(page):
+    broken = []
+    for link in re.findall(r"\]\(([^)\s]+)\)", prose(page)):
+        file, _, heading = link.partition("#")
+        target = page.parent / file if file else page
+        if not re.match(r"https?:|mailto:", link) and not (
+                (ROOT / target).exists() and (heading == "" or target.parts[:2] == ("docs", "ops")
+                                              or heading in anchors(target))):
+            broken.append(link)
+    assert broken == []
 
 
 @pytest.fixture
