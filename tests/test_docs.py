@@ -28,7 +28,7 @@ def test_every_environment_variable_has_a_row():
     assert len(names) > 5 and sorted(name for name in names if name not in text) == []
 
 
-NAMED = sorted(["README.md", "docs/architecture.md", "docs/tiny.md",
+NAMED = sorted(["README.md", "docs/architecture.md", "docs/glossary.md", "docs/tiny.md",
                 *(path.relative_to(ROOT).as_posix() for path in ROOT.glob("docs/internals/*.md"))])
 FOLDERS = (ROOT, ROOT / "nbmod", ROOT / "nbmod/ops/cuda", ROOT / "examples")
 
