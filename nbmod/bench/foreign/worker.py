@@ -29,7 +29,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Sequence
-from typing import Any, BinaryIO
+from typing import IO, Any
 
 import numpy as np
 
@@ -141,7 +141,7 @@ def seconds_of(function: Callable[..., object], inputs: Sequence[Sequence[Any]],
     return taken / len(inputs)
 
 
-def send(stream: BinaryIO, message: Any) -> None:
+def send(stream: IO[bytes], message: Any) -> None:
     """Write one frame; `message` is any nesting of JSON values, tuples, bytes and arrays."""
     arrays: list[np.ndarray] = []
     header = json.dumps({"message": _pack(message, arrays), "arrays": len(arrays)}).encode()
@@ -153,7 +153,7 @@ def send(stream: BinaryIO, message: Any) -> None:
     stream.flush()
 
 
-def receive(stream: BinaryIO) -> Any:
+def receive(stream: IO[bytes]) -> Any:
     """Read one frame and return its message; EOFError when the other side has closed."""
     (length,) = struct.unpack("<I", _read(stream, 4))
     header = json.loads(_read(stream, length).decode())
@@ -165,7 +165,7 @@ def receive(stream: BinaryIO) -> Any:
     return _unpack(header["message"], arrays)
 
 
-def _read(stream: BinaryIO, size: int) -> bytes:
+def _read(stream: IO[bytes], size: int) -> bytes:
     data = stream.read(size)
     if data is None or len(data) < size:
         raise EOFError("the other side of the pipe is gone")
