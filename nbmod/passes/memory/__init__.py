@@ -9,5 +9,6 @@ the ops and arrays of the program.
     plan.py          `plan_memory`: storages, then their offsets
     verify.py        `check_plan`: a replay of the program on address ranges
 
-Begin with `plan_step.py`.  Imports `base` and `core`.
+Begin with `plan_step.py`.  Imports `base`, `core` and
+`passes.remarks`.
 """

@@ -12,17 +12,18 @@ is a concatenation itself, its own operands are overwritten in that step, so the
 if nothing reads them, or a view or slice of them, from then on.
 
 Assumes: an operand is read once by the step that concatenates it, and has no memory already;
-checked in `_Aliases._fits`.  That strided rows can be read and written as declared; checked on the
-arrays, in `verify.check_plan`.
+checked in `_Aliases._misfit`.  That strided rows can be read and written as declared; checked on
+the arrays, in `verify.check_plan`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from ..remarks import EntryId, Obstacle, StepNumber, obstacle, refused
 from .plan_step import NONE, AliasedRows, PlanStep
 
-__all__ = ["alias_concat"]
+__all__ = ["alias_concat", "outermost"]
 
 
 def alias_concat(steps: Sequence[PlanStep], sizes: Sequence[int], external: set[int],
@@ -31,6 +32,20 @@ def alias_concat(steps: Sequence[PlanStep], sizes: Sequence[int], external: set[
     if not any(step.concat_offsets for step in steps):
         return {}
     return _Aliases(steps, sizes, external, keep).find()
+
+
+def outermost(aliases: Mapping[int, tuple[int, AliasedRows]]
+              ) -> dict[int, tuple[int, AliasedRows]]:
+    """The outermost whole of each piece, and the place of the piece in it.
+
+    A whole comes before its pieces.
+    """
+    roots: dict[int, tuple[int, AliasedRows]] = {}
+    for eid, (whole, piece) in aliases.items():
+        root, outer = roots.get(whole, (whole, AliasedRows(0)))
+        roots[eid] = root, AliasedRows(outer.offset + piece.offset, max(piece.rows, outer.rows),
+                                       outer.step or piece.step)
+    return roots
 
 
 def _last_reads(steps: Sequence[PlanStep], keep: set[int]) -> dict[int, int]:
@@ -70,23 +85,46 @@ class _Aliases:
             row = self.sizes[whole] // step.rows
             for eid, offset in zip(step.inputs, step.concat_offsets, strict=True):
                 piece = AliasedRows(offset, step.rows, row if step.rows > 1 else 0)
-                if self._fits(eid, whole, piece, step.space):
+                why = self._misfit(eid, whole, piece, step.space)
+                if why is not None:
+                    refused("alias_concat", EntryId(eid), why)
+                else:
                     self._assign(eid, whole, piece, self.overwritten.get(whole, len(self.steps)))
         return self.pieces
 
-    def _fits(self, eid: int, whole: int, piece: AliasedRows, space: int) -> bool:
-        if eid in self.own or eid in self.pieces or eid not in self.producer:
-            return False
-        steps = [self.steps[index] for index in (self.producer[eid], *self.readers[eid])]
-        if len({*self.readers[eid]}) < len(self.readers[eid]) or any(
-                step.space != space for step in steps):
-            return False
-        if self.last_read[eid] >= self.overwritten.get(whole, len(self.steps)):
-            return False
+    def _misfit(self, eid: int, whole: int, piece: AliasedRows, space: int) -> Obstacle | None:
+        """The reason why an entry cannot be this piece of another one."""
+        if eid in self.external or eid not in self.producer:
+            return obstacle("its memory is planned")
+        if eid in self.own:
+            return obstacle("it is no output")
+        if eid in self.pieces:
+            return obstacle("it is joined once", other=EntryId(self.pieces[eid][0]))
+        indices = [self.producer[eid], *self.readers[eid]]
+        twice = [index for index in indices if indices.count(index) > 1]
+        if twice:
+            return obstacle("no step reads it twice", step=StepNumber(twice[0]))
+        elsewhere = [index for index in indices if self.steps[index].space != space]
+        if elsewhere:
+            return obstacle("its steps are on one device", step=StepNumber(elsewhere[0]))
+        overwritten = self.overwritten.get(whole, len(self.steps))
+        if self.last_read[eid] >= overwritten:
+            return obstacle("nothing reads it when the whole is overwritten",
+                            step=StepNumber(overwritten))
+        return self._uneven(eid, whole, piece, indices)
+
+    def _uneven(self, eid: int, whole: int, piece: AliasedRows, indices: Sequence[int]
+                ) -> Obstacle | None:
+        """The reason why rows of a piece cannot be as far apart as those of the whole."""
         outer = self.pieces[whole][1].rows if whole in self.pieces else 1
         if outer > 1 and outer != piece.rows:
-            return False
-        return piece.rows == 1 or all(eid in step.strided for step in steps)
+            return obstacle("it has as many rows as what its whole is a piece of", rows=piece.rows,
+                            outer=outer)
+        for index in indices if piece.rows > 1 else ():
+            if eid not in self.steps[index].strided:
+                return obstacle("its steps write and read rows that are apart",
+                                step=StepNumber(index))
+        return None
 
     def _assign(self, eid: int, whole: int, piece: AliasedRows, overwritten: int) -> None:
         """`eid` is this piece, and so is what it was computed from in place, and so on."""
@@ -104,7 +142,7 @@ class _Aliases:
             source = step.inputs[position]
             if (step.outputs[out] == eid and piece.rows == 1
                     and self.sizes[source] == self.sizes[eid] and len(self.readers[source]) == 1
-                    and self._fits(source, whole, piece, step.space)
+                    and self._misfit(source, whole, piece, step.space) is None
                     and not self.steps[self.producer[source]].split_offsets):  # is read where it is
                 return source
         return None

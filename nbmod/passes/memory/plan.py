@@ -53,7 +53,18 @@ from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
-from .alias_concat import alias_concat
+from ..remarks import (
+    EntryId,
+    Obstacle,
+    StepNumber,
+    done,
+    is_recording,
+    obstacle,
+    record,
+    refused,
+    withheld,
+)
+from .alias_concat import alias_concat, outermost
 from .memory_plan import MemoryPlan, Storage
 from .plan_step import NONE, AliasedRows, PlanStep
 
@@ -80,11 +91,23 @@ def plan_memory(steps: Sequence[PlanStep], sizes: Sequence[int], external: Colle
     concat_aliases = alias_concat(steps, sizes, set(external), set(keep))
     plans = []
     for aliases in (concat_aliases, {}) if concat_aliases else ({},):
-        plans.append(_StorageAssignment(steps, sizes, set(external), set(keep), aliases).run())
-        for storage in () if reuse else plans[-1].storages:
+        with withheld() as remarks:
+            plan = _StorageAssignment(steps, sizes, set(external), set(keep), aliases).run()
+        plans.append((plan, remarks))
+        for storage in () if reuse else plan.storages:
             storage.first, storage.last = 0, len(steps) - 1
-        reuse_memory(plans[-1], len(steps))
-    return min(plans, key=lambda plan: plan.total_bytes)
+        reuse_memory(plan, len(steps))
+    plan, remarks = min(plans, key=lambda each: each[0].total_bytes)
+    record(*remarks)
+    for eid, (whole, _) in concat_aliases.items():
+        if plan is plans[0][0]:
+            done("alias_concat", EntryId(eid), "it is written where it is joined",
+                 whole=EntryId(whole))
+        else:
+            refused("alias_concat", EntryId(eid), obstacle(
+                "it takes no more memory", whole=EntryId(whole),
+                bytes=plans[0][0].total_bytes, apart=plan.total_bytes))
+    return plan
 
 
 class _StorageAssignment:
@@ -94,7 +117,7 @@ class _StorageAssignment:
                  keep: set[int], aliases: Mapping[int, tuple[int, AliasedRows]]):
         self.steps, self.sizes, self.external, self.keep = steps, sizes, external, keep
         self.aliases, self.wholes = aliases, {whole for whole, _ in aliases.values()}
-        self.roots = _roots(aliases) if aliases else {}
+        self.roots = outermost(aliases) if aliases else {}
         self.plan = MemoryPlan([NONE] * len(sizes))
         self.ref_count: list[int] = []
         """Per storage, reads still to come; a kept entry counts as a read that never happens."""
@@ -184,10 +207,16 @@ class _StorageAssignment:
         """Let slices be read where they are, if all of them can be."""
         source = step.inputs[0] if step.inputs else NONE
         outs = [eid for eid in step.outputs if eid != NONE]
-        if not all(self._readable(step, eid) for eid in outs):
-            return False
         outer, sid = self.plan.pieces.get(source, AliasedRows(0)), self.plan.storage[source]
-        if outer.rows > 1 or (sid != NONE and self.plan.storages[sid].space != step.space):
+        reasons = [*(self._unreadable(step, eid) for eid in outs),
+                   self._unlike_memory(source, step)]
+        why = next(filter(None, reasons), None)
+        for eid in outs:
+            if why is None:
+                done("alias_slice", EntryId(eid), "it is read where it is", source=EntryId(source))
+            else:
+                refused("alias_slice", EntryId(eid), why)
+        if why is not None:
             return False
         row = self.sizes[source] // step.rows
         for eid, offset in zip(step.outputs, step.split_offsets, strict=True):
@@ -202,36 +231,63 @@ class _StorageAssignment:
         self.plan.views.add(index)
         return True
 
-    def _readable(self, step: PlanStep, eid: int) -> bool:
-        """Whether all readers of a piece can read it where it is."""
-        return (eid not in self.external and eid not in self.keep and eid not in self.aliases
-                and all(self.steps[reader].space == step.space
-                        and (step.rows == 1 or eid in self.steps[reader].strided)
-                        for reader in self.readers[eid]))
+    def _unreadable(self, step: PlanStep, eid: int) -> Obstacle | None:
+        """The reason why a piece cannot be read where it is."""
+        if eid in self.external:
+            return obstacle("slices have planned memory", slice=EntryId(eid))
+        if eid in self.keep:
+            return obstacle("no slice is an output", slice=EntryId(eid))
+        if eid in self.aliases:
+            return obstacle("no slice is written where it is joined", slice=EntryId(eid))
+        for reader in self.readers[eid]:
+            if self.steps[reader].space != step.space:
+                return obstacle("slices are read on one device", reader=StepNumber(reader))
+            if step.rows > 1 and eid not in self.steps[reader].strided:
+                return obstacle("readers take rows that are apart", slice=EntryId(eid),
+                                reader=StepNumber(reader))
+        return None
+
+    def _unlike_memory(self, source: int, step: PlanStep) -> Obstacle | None:
+        """The reason why a step cannot give its outputs the memory of its input."""
+        if self.plan.pieces.get(source, AliasedRows(0)).rows > 1:
+            return obstacle("rows of the input are adjacent", input=EntryId(source))
+        sid = self.plan.storage[source]
+        if sid != NONE and self.plan.storages[sid].space != step.space:
+            return obstacle("input and output are on one device", input=EntryId(source))
+        return None
 
     def view(self, index: int, step: PlanStep) -> bool:
         """Give a view its input's memory; False when it must be a copy after all."""
         source, eid = step.inputs[0], step.outputs[0]
         if eid == NONE:
             return True
-        if eid in self.external or not self._is_unassigned(eid):
+        why = self._not_viewed(source, eid) or self._unlike_memory(source, step)
+        if why is not None:
+            refused("view", EntryId(eid), why)
             return False
         sid = self.plan.storage[source]
-        if self.plan.pieces.get(source, AliasedRows(0)).rows > 1:
-            return False
         if sid == NONE:
-            if eid in self.keep:
-                return False
             self.plan.view_of[eid] = source
-        elif self.plan.storages[sid].space != step.space:
-            return False
-        elif eid in self.keep and self.plan.storages[sid].held:
-            return False        # users get every output as an array of its own
         else:
             self._copy_piece(eid, source)
             self._assign(eid, sid, index)
         self.plan.views.add(index)
+        done("view", EntryId(eid), "it is the memory of its input", input=EntryId(source))
         return True
+
+    def _not_viewed(self, source: int, eid: int) -> Obstacle | None:
+        """The reason why an output has memory of its own."""
+        if eid in self.external:
+            return obstacle("its memory is planned")
+        if not self._is_unassigned(eid):
+            return obstacle("it is not written where it is joined")
+        sid = self.plan.storage[source]
+        if eid in self.keep and sid == NONE:
+            return obstacle("no output is memory of the user", input=EntryId(source))
+        # Users get every output as an array of its own.
+        if eid in self.keep and self.plan.storages[sid].held:
+            return obstacle("outputs are arrays of their own", input=EntryId(source))
+        return None
 
     def _copy_piece(self, eid: int, source: int) -> None:
         """`eid` is the same piece of its storage as `source`."""
@@ -239,45 +295,102 @@ class _StorageAssignment:
             self.plan.pieces[eid] = self.plan.pieces[source]
 
     def inplace(self, index: int, step: PlanStep) -> None:
-        reused = set()
+        reused: set[int] = set()
         for position, out_position in step.inplace:
             source, eid = step.inputs[position], step.outputs[out_position]
-            if eid == NONE or eid in self.external or not self._is_unassigned(eid):
+            if eid == NONE or not self._is_unassigned(eid):
+                continue
+            why = self._not_overwritten(index, source, eid, reused)
+            if why is not None:
+                refused("inplace", EntryId(eid), why)
                 continue
             sid = self.plan.storage[source]
-            if (sid != NONE and sid not in reused and self.ref_count[sid] == 1
-                    and self.sizes[source] == self.sizes[eid]
-                    and self.plan.storages[sid].space == step.space
-                    and self.plan.pieces.get(source, AliasedRows(0)).rows == 1
-                    and not self.plan.storages[sid].held):
-                reused.add(sid)
-                self.plan.inplace[eid] = source
-                self._copy_piece(eid, source)
-                self._assign(eid, sid, index)
+            reused.add(sid)
+            self.plan.inplace[eid] = source
+            self._copy_piece(eid, source)
+            self._assign(eid, sid, index)
+            done("inplace", EntryId(eid), "it overwrites an input", input=EntryId(source))
+
+    def _not_overwritten(self, index: int, source: int, eid: int, reused: set[int]
+                         ) -> Obstacle | None:
+        """The reason why an output is not written over an input of its step."""
+        sid = self.plan.storage[source]
+        if eid in self.external:
+            return obstacle("its memory is planned")
+        if sid == NONE:
+            return obstacle("memory of the input is planned", input=EntryId(source))
+        if sid in reused:
+            return obstacle("no other output overwrites the input", input=EntryId(source))
+        why = self._read_later(index, source)
+        if why is not None:
+            return why
+        if self.sizes[source] != self.sizes[eid]:
+            return obstacle("input and output have one size", input=EntryId(source),
+                            bytes=[self.sizes[source], self.sizes[eid]])
+        return self._unlike_memory(source, self.steps[index])
+
+    def _read_later(self, index: int, source: int) -> Obstacle | None:
+        """The obstacle where a read after that of step `index` needs the memory of an entry; an
+        output is read in the end."""
+        sid = self.plan.storage[source]
+        if self.ref_count[sid] == 1:
+            return None
+        shared = [eid for eid, other in enumerate(self.plan.storage) if other == sid
+                  ] if is_recording() else []
+        later = sorted(StepNumber(reader) for eid in shared for reader in self.readers[eid]
+                       if reader >= index)
+        return obstacle("nothing else reads it", input=EntryId(source), steps=later[1:],
+                        outputs=[EntryId(eid) for eid in shared if eid in self.keep])
 
     def accumulate(self, index: int, step: PlanStep, eid: int) -> bool:
         """Let a gradient be added to the one that it would be summed with later."""
-        if not step.accumulates or len(self.readers[eid]) != 1:
+        summing = next((reader for reader in self.readers[eid] if self.steps[reader].sums), NONE)
+        if summing == NONE:
             return False
-        reader = self.steps[self.readers[eid][0]]
-        total = reader.outputs[0]
-        if not reader.sums or total in self.external or total in self.aliases:
-            return False        # there is no sum, or none that can be left out
-        if reader.space != step.space:
-            return False
-        first, second = reader.inputs
+        first, second = self.steps[summing].inputs
         other = first if second == eid else second
-        # Outputs of the same step are computed in no particular order.
-        if other in step.outputs or other in self.plan.pieces:
+        if index < self.producer[other]:    # that one may be added to this one
             return False
-        sid = self.plan.storage[other]
-        if (sid == NONE or self.ref_count[sid] != 1 or self.plan.storages[sid].held
-                or self.plan.storages[sid].space != step.space or eid in self.keep
-                or self.sizes[other] != self.sizes[eid]):
+        why = self._not_summed(step, eid, self.steps[summing]) or self._not_added(
+            index, eid, other)
+        if why is not None:
+            refused("accumulate", EntryId(eid), why)
             return False
         self.plan.add.add(eid)
-        self._assign(eid, sid, index)
+        self._assign(eid, self.plan.storage[other], index)
+        done("accumulate", EntryId(eid), "it is added where it is computed", to=EntryId(other))
         return True
+
+    def _not_summed(self, step: PlanStep, eid: int, summing: PlanStep) -> Obstacle | None:
+        """The reason why the sum of a gradient cannot be left out."""
+        total = summing.outputs[0]
+        if not step.accumulates:
+            return obstacle("its op can add to what is there")
+        if len(self.readers[eid]) != 1:
+            return obstacle("only one sum reads it", steps=[*map(StepNumber, self.readers[eid])])
+        if eid in self.keep:
+            return obstacle("it is no output")
+        if total in self.external:
+            return obstacle("memory of the sum is planned", sum=EntryId(total))
+        if total in self.aliases:
+            return obstacle("the sum is not written where it is joined", sum=EntryId(total))
+        if summing.space != step.space:
+            return obstacle("the sum is on its device", sum=EntryId(total))
+        return None
+
+    def _not_added(self, index: int, eid: int, other: int) -> Obstacle | None:
+        """The reason why a gradient cannot be added to the other operand of its sum."""
+        sid = self.plan.storage[other]
+        # Outputs of the same step are computed in no particular order.
+        if other in self.steps[index].outputs:
+            return obstacle("another step computes the other operand", operand=EntryId(other))
+        if other in self.plan.pieces:
+            return obstacle("the other operand is no piece of a tensor", operand=EntryId(other))
+        if sid == NONE:
+            return obstacle("memory of the other operand is planned", operand=EntryId(other))
+        if self.sizes[other] != self.sizes[eid]:
+            return obstacle("operands have one size", bytes=[self.sizes[other], self.sizes[eid]])
+        return self._read_later(index, other) or self._unlike_memory(other, self.steps[index])
 
     def _elide_sum(self, index: int) -> bool:
         """A sum does not run if one of its operands was added to the other (`accumulate`)."""
@@ -297,19 +410,6 @@ class _StorageAssignment:
             if sid != NONE:
                 self.ref_count[sid] -= 1
                 self.plan.storages[sid].last = index
-
-
-def _roots(aliases: Mapping[int, tuple[int, AliasedRows]]) -> dict[int, tuple[int, AliasedRows]]:
-    """The outermost whole of each piece, and the place of the piece in it.
-
-    A whole comes before its pieces.
-    """
-    roots: dict[int, tuple[int, AliasedRows]] = {}
-    for eid, (whole, piece) in aliases.items():
-        root, outer = roots.get(whole, (whole, AliasedRows(0)))
-        roots[eid] = root, AliasedRows(outer.offset + piece.offset, max(piece.rows, outer.rows),
-                                       outer.step or piece.step)
-    return roots
 
 
 def reuse_memory(plan: MemoryPlan, num_steps: int) -> None:
