@@ -18,9 +18,11 @@ op gives the same again; checked in `_is_chosen`, by `Op.is_pure`.
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from ..base import MXNetError
 from ..graph import Entry, Graph, Node, topological_order
-from .remarks import done
+from .remarks import Obstacle, done, obstacle, refused
 
 __all__ = ["mirror"]
 
@@ -38,7 +40,7 @@ def mirror(graph: Graph, num_outputs: int, cheap: bool = False) -> Graph:
     """
     forward = topological_order(graph.outputs[:num_outputs])
     shown = {id(entry.node) for entry in graph.outputs[:num_outputs]}
-    chosen = {id(node) for node in forward if id(node) not in shown and _is_chosen(node, cheap)}
+    chosen = {id(node) for node in forward if _is_chosen(node, shown, cheap)}
     return _with_clones(graph, forward, chosen) if chosen else graph
 
 
@@ -57,6 +59,8 @@ def _with_clones(graph: Graph, forward: list[Node], chosen: set[int]) -> Graph:
             clone.name = f"{node.name}_mirror"
             clones[id(node)] = clone
             done("mirror", node, "backward computes it again", again=clone)
+        elif id(node) in chosen:
+            refused("mirror", node, obstacle("backward reads it"))
 
     def wire(node: Node, old: Entry, new: Entry) -> Entry:
         return new if id(node) in ahead else _again(old, clones) or new
@@ -77,13 +81,28 @@ def _again(entry: Entry, clones: dict[int, Node]) -> Entry | None:
     return Entry(clones[id(entry.node)], entry.index)
 
 
-def _is_chosen(node: Node, cheap: bool) -> bool:
-    if node.op is None or not node.op.is_pure:
+def _is_chosen(node: Node, shown: Container[int], cheap: bool) -> bool:
+    """Whether a node is computed again, if backward reads it; `shown` are those of outputs."""
+    if node.op is None:
+        return False
+    text = node.attrs.get("__force_mirroring__", "False")
+    why = _not_repeated(node, shown)
+    if why is not None:
+        if cheap or TRUTH.get(text):
+            refused("mirror", node, why)
         return False
     if cheap and node.op.name not in COSTLY and not node.op.name.startswith("_linalg_"):
         return True
-    text = node.attrs.get("__force_mirroring__", "False")
     if text not in TRUTH:
         raise MXNetError(f"{node.describe()}: attribute force_mirroring is {text!r}, expected one "
                          f"of {list(TRUTH)}")
+    if cheap and not TRUTH[text]:
+        refused("mirror", node, obstacle("it is cheap, or has the attribute force_mirroring"))
     return TRUTH[text]
+
+
+def _not_repeated(node: Node, shown: Container[int]) -> Obstacle | None:
+    """The reason why a node must not, or need not, be computed again."""
+    if id(node) in shown:
+        return obstacle("it is no output of the graph")
+    return None if node.required_op.is_pure else obstacle("a second run gives the same")

@@ -17,7 +17,7 @@ view; checked in `write_gradients`, which leaves the `Accumulate` node of all bu
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from functools import partial
 
 from ..graph import Entry, Graph, Node
@@ -27,7 +27,7 @@ from ..ops.op import Backward
 from ..ops.subgraph import Body
 from .gradient import gradient
 from .recompute import mirror
-from .remarks import done, obstacle, refused, withheld
+from .remarks import Obstacle, done, obstacle, refused, withheld
 
 __all__ = ["with_gradients", "with_trained_bodies", "write_gradients"]
 
@@ -59,16 +59,35 @@ def write_gradients(graph: Graph, requests: Sequence[str]) -> Graph:
     written = set(outputs)
     for position, (end, request) in enumerate(zip(ends, requests, strict=True)):
         entry = end.node.inputs[0]
-        op = entry.node.op
-        if op is None or op.view or entry in written:
+        why = _computed_apart(entry, written) or (
+            _not_added(entry, uses[entry]) if request == "add" else None)
+        if why is not None:
+            refused("write_gradients", end.node, why)
             continue
-        # Any other reader of a gradient wants it without what it is added to.
-        if request != "add" or (isinstance(op, Backward) and op.accumulates and uses[entry] == 1):
-            ends[position] = entry
-            written.add(entry)
-            done("write_gradients", end.node, "it is computed in the user's array",
-                 into=entry.node)
+        ends[position] = entry
+        written.add(entry)
+        done("write_gradients", end.node, "it is computed in the user's array", into=entry.node)
     return Graph([*outputs, *ends]) if ends else graph
+
+
+def _computed_apart(entry: Entry, written: Container[Entry]) -> Obstacle | None:
+    """The reason why a gradient cannot be computed in an array of the user."""
+    if entry.node.op is None:
+        return obstacle("a node computes it", gradient=entry)
+    if entry.node.op.view:
+        return obstacle("it is no view", gradient=entry)
+    if entry in written:
+        return obstacle("it is no output, nor the gradient of another variable", gradient=entry)
+    return None
+
+
+def _not_added(entry: Entry, uses: int) -> Obstacle | None:
+    """The reason why a gradient, which is read so often, cannot be added where it is computed."""
+    op = entry.node.op
+    if not (isinstance(op, Backward) and op.accumulates):
+        return obstacle("its op can add to what is there", gradient=entry)
+    # Any other reader of a gradient wants it without what it is added to.
+    return None if uses == 1 else obstacle("nothing else reads it", gradient=entry)
 
 
 # -- subgraphs ----------------------------------------------------------------------------------
