@@ -32,9 +32,10 @@ from ..passes.memory.plan import ALIGNMENT, MemoryPlan, plan_memory
 from ..passes.memory.plan_step import GUARD, NONE, PLANNER_PASSES, PlanStep
 from ..passes.memory.verify import survives
 from ..passes.optimize.fuse_elementwise import FusedGraph, fuse_elementwise
-from ..passes.optimize.pipelines import for_training, simplify
+from ..passes.optimize.pipelines import optimized
 from ..passes.place import place, with_copies
 from ..passes.recompute import mirror
+from ..passes.remarks import withheld
 from ..passes.rewrite import Rewritten, carry, unchanged
 from ..passes.subgraph_parts import needed_nodes, part_specs
 from ..passes.switches import PassObserver, is_enabled, observed, observers
@@ -250,12 +251,10 @@ def _require_memory(symbol: Inferred, options: CompileOptions) -> None:
 
 def _simplify(symbol: Inferred, options: CompileOptions) -> Rewritten:
     """Rewrite the symbol's graph to the form that is fastest on its device, if it is one device."""
-    if options.groups or not options.optimize:
+    if not options.optimize:
         return unchanged(*symbol)
-    on_cpu = options.ctx.device_type == "cpu"
-    if options.trained:
-        return for_training(*symbol, options.trained, options.exact, on_cpu)
-    return simplify(*symbol, options.exact, on_cpu)
+    return optimized(*symbol, options.trained, options.exact, options.ctx.device_type == "cpu",
+                     bool(options.groups))
 
 
 def _differentiate(simplified: Rewritten, options: CompileOptions) -> JointGraph:
@@ -381,6 +380,7 @@ def _printer(symbol: Inferred) -> PassObserver:
 # -- subgraphs -------------------------------------------------------------------------------------
 
 
+@withheld()     # remarks are about the entries of the graph that is bound
 def compile_subgraph(part: SubgraphRun, ctx: Context) -> CompiledSubgraph:
     """Compile a part of a graph that a node on `ctx` runs: from its feeds to its fetches."""
     graph = part.body.graph

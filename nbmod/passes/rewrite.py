@@ -21,6 +21,7 @@ from ..graph import Entry, Graph, Node
 from ..ops import OPS
 from ..ops.op import Spec
 from .remarks import (
+    Evidence,
     Obstacle,
     Remark,
     current_pass,
@@ -134,10 +135,11 @@ def rewrite(before: Rewritten, rule: Rule) -> Rewritten:
 
 def _record(node: Node, replacement: Replacement, current: Node, rule: Rule) -> None:
     """Record that `node` was replaced, by a node that is `current` in the new graph."""
-    facts = {"into": replacement.into or current, "joined": list(replacement.joined)}
-    code = rule.__code__    # type: ignore[attr-defined]  # rules are functions
-    record(Remark(current_pass(), node, "done", replacement.rule,
-                  {name: fact for name, fact in facts.items() if fact},
+    facts: dict[str, Evidence] = {"into": replacement.into or current}
+    if replacement.joined:
+        facts["joined"] = list(replacement.joined)
+    code = rule.__code__
+    record(Remark(current_pass(), node, "done", replacement.rule, facts,
                   where_is(code.co_filename, code.co_firstlineno)))
 
 

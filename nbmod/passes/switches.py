@@ -26,7 +26,7 @@ from .remarks import in_pass
 from .rewrite import Rewritten
 
 __all__ = ["PASSES", "PassObserver", "disabled_passes", "is_enabled", "observed", "observers",
-           "run_pass", "without_passes"]
+           "run_pass", "unobserved", "without_passes"]
 
 PASSES: dict[str, str] = {
     "skip_identities": "read what a node passes on unchanged instead of its output",
@@ -131,6 +131,16 @@ def run_pass(function: Callable[Concatenate[Rewritten, P], Rewritten], before: R
 def observed(*new: PassObserver) -> Iterator[None]:
     """A block in which these observers see every pass, after those of the blocks around it."""
     token = _observers.set((*observers(), *new))
+    try:
+        yield
+    finally:
+        _observers.reset(token)
+
+
+@contextmanager
+def unobserved() -> Iterator[None]:
+    """A block whose passes no observer sees: they are only tried."""
+    token = _observers.set(())
     try:
         yield
     finally:

@@ -42,10 +42,10 @@ class Finding(NamedTuple):
         return f"seed {self.seed}: {self.error}\npasses at fault: {passes}\n{self.program}"
 
 
-def _tile_size(chain: list[Any], graph: Any, known: Any) -> int:
-    """A part of the batch, however small; 0 where it has none."""
+def _tile_size(chain: list[Any], graph: Any, known: Any) -> int | None:
+    """A part of the batch, however small; None where it has none."""
     batch = known[graph.eid(chain[1].inputs[0])].shape[0]
-    return max((images for images in range(1, batch) if batch % images == 0), default=0)
+    return max((images for images in range(1, batch) if batch % images == 0), default=None)
 
 
 SMALL = {"optimize.elementwise_units._is_compiled": lambda shape: 0 not in shape,

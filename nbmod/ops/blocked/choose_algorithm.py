@@ -43,7 +43,7 @@ from .winograd import WinogradTiling, fits
 from .winograd_convolution import WinogradConvolution
 
 __all__ = ["DIRECT", "FOUR", "TWO", "UNBLOCKED", "BlockedChoice", "Layer", "candidates",
-           "choose", "estimates", "should_block"]
+           "choose", "costs_in_blocks", "estimates"]
 
 DIRECT, TWO, FOUR = 0, 2, 4
 """Algorithms: direct, F(2x2, 3x3), F(4x4, 3x3)."""
@@ -82,10 +82,18 @@ MIN_FILTERS = 8
 """Least number of filters for which blocks pay off."""
 
 
-def should_block(geo: Geometry, directions: Collection[Direction], blocked: bool,
-                    last: bool = False) -> bool:
-    """Whether `directions` of a layer take less time in the blocked layout; `blocked`: its images
-    are in blocks anyway; `last`: no blocked layer reads its output."""
+class LayoutCosts(NamedTuple):
+    """Nanoseconds that a layer takes in blocks, and those of plain images, from which on it is
+    worth it."""
+
+    blocks: float
+    plain: float
+
+
+def costs_in_blocks(geo: Geometry, directions: Collection[Direction], blocked: bool,
+                    last: bool = False) -> LayoutCosts | None:
+    """The costs of `directions` of a layer; None if blocks have no kernels for it; `blocked`: its
+    images are in blocks anyway; `last`: no blocked layer reads its output."""
     flat = False
     if blocked_depthwise.fills_lanes(geo, blocked):
         sums = blocked_depthwise.sums_cost
@@ -93,15 +101,16 @@ def should_block(geo: Geometry, directions: Collection[Direction], blocked: bool
         flat = geo.channels < FLAT and not blocked and "data" not in directions
         sums = partial(direct.sums_cost, deep=1 if flat else LANES)
     else:
-        return False
+        return None
     moved = REORDER + _moving(geo, geo.channels, geo.window.pixels, flat)
     here = moved * (not blocked) + sum(
         sums(geo, each) + direct.halo_cost(geo, each) - BLOCKED_BONUS for each in directions)
     plain = sum(fastest(geo, each, FLOAT).cost for each in directions) + moved * blocked
     if last and not blocked:
         out = _moving(geo, geo.filters, geo.window.positions, False)
-        return here + moved * ("data" in directions) + out * min(len(directions), 2) <= plain
-    return here <= BLOCKED_FACTOR * plain
+        return LayoutCosts(
+            here + moved * ("data" in directions) + out * min(len(directions), 2), plain)
+    return LayoutCosts(here, BLOCKED_FACTOR * plain)
 
 
 def _moving(geo: Geometry, channels: int, pixels: int, flat: bool) -> float:

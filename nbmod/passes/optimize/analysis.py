@@ -6,8 +6,10 @@ from collections import Counter
 from collections.abc import Collection
 
 from ...graph import Entry, Graph, Node
+from ...ops.op import Op
+from ..remarks import Obstacle, obstacle
 
-__all__ = ["CONVOLUTIONS", "NORMS", "count_uses", "nodes_with_gradient",
+__all__ = ["CONVOLUTIONS", "NORMS", "count_uses", "nodes_with_gradient", "other_reader", "varies",
            "writers_of_shared_states"]
 
 # By name: most networks have no need to import the modules of all ops.
@@ -20,6 +22,25 @@ def count_uses(graph: Graph) -> Counter[Entry]:
     uses = Counter(entry for node in graph.nodes for entry in node.inputs)
     uses.update(graph.outputs)
     return uses
+
+
+def other_reader(graph: Graph, uses: Counter[Entry], entry: Entry) -> Obstacle | None:
+    """The obstacle where not just one node reads `entry`, once, for which `uses` are counted."""
+    if uses[entry] == 1:
+        return None
+    if entry in graph.outputs:
+        return obstacle("what it reads is no output of the graph", input=entry)
+    return obstacle("nothing else reads its input", input=entry, readers=lambda: [
+        node for node in graph.nodes for each in node.inputs if each == entry])
+
+
+def varies(op: Op) -> Obstacle | None:
+    """The reason why results on equal inputs differ from run to run, or may."""
+    if op.aux:
+        return obstacle("it has no states")
+    if op.subgraphs or op.runs_subgraphs:
+        return obstacle("it runs no graphs")
+    return None if op.is_pure else obstacle("it draws no random numbers")
 
 
 def nodes_with_gradient(graph: Graph, trained: Collection[str]) -> set[Node]:

@@ -37,7 +37,7 @@ from ...ops.elementwise.formula_op import FormulaOp
 from ...ops.nn.sliding_window import Direction
 from ...ops.op import Call, Spec
 from ..infer import specs_of
-from ..remarks import done
+from ..remarks import Obstacle, done, obstacle, refused
 from ..rewrite import Rewritten
 from .analysis import CONVOLUTIONS, NORMS, count_uses, nodes_with_gradient
 
@@ -95,9 +95,12 @@ def _choose(graph: Graph, known: Sequence[Spec | None], learns: set[Node]) -> La
     uses = count_uses(graph)
     read = {entry for node in graph.nodes for entry in node.inputs}
     for node in graph.nodes:
-        if node.op is None or "__ctx_group__" in node.attrs:
+        if node.op is None:
             continue
         kind = _kind(node, graph, known, chosen, learns, uses, Entry(node, 0) not in read)
+        if isinstance(kind, Obstacle):
+            refused("blocked_layout", node, kind)
+            continue
         out = known[graph.output_eids(node)[0]]
         if kind and out is not None and len(out.shape) == 4 and 0 not in out.shape:
             chosen.kind[node] = kind
@@ -107,56 +110,96 @@ def _choose(graph: Graph, known: Sequence[Spec | None], learns: set[Node]) -> La
 
 
 def _kind(node: Node, graph: Graph, known: Sequence[Spec | None], chosen: LayoutChoice,
-          learns: set[Node], uses: Counter[Entry], last: bool) -> str:
-    """How a node works on blocked images; "" if it does not.  `last`: no node reads its output."""
+          learns: set[Node], uses: Counter[Entry], last: bool) -> str | Obstacle:
+    """How a node works on blocked images, or the reason why it does not; "" if it is of no such
+    kind.  `last`: no node reads its output."""
     op = node.op
     data = known[graph.input_eids(node)[0]] if node.inputs else None
-    if op is None or data is None or data.dtype != FLOAT or len(data.shape) != 4:
+    # All ops but convolutions take the layout of their input.
+    is_convolution = op is not None and op.name in CONVOLUTIONS
+    if op is None or data is None or not (is_convolution or node.inputs[0] in chosen.images):
         return ""
-    if op.name in CONVOLUTIONS:
+    if "__ctx_group__" in node.attrs:
+        return obstacle("it has no ctx_group", ctx_group=node.attrs["__ctx_group__"])
+    if is_convolution:
         return _convolution_kind(node, data, chosen, learns, last)
-    # All other ops take the layout of their input.
-    if node.inputs[0] not in chosen.images:
-        return ""
     if op.name == "Pooling":
         from ...ops.blocked.blocked_pooling import supports_blocks
 
-        return "pooling" if supports_blocks(cast("Pooling", op)) else ""
+        return "pooling" if supports_blocks(cast("Pooling", op)) else obstacle(
+            "it takes a maximum, average or sum, of channels first")
     if op.name in NORMS:
         norm = cast("BatchNormOp", op)
-        reads_hidden = norm.output_mean_var or uses[Entry(node, 1)] or uses[Entry(node, 2)]
-        return "norm" if not reads_hidden and norm.axis % 4 == 1 else ""
-    if any(entry not in chosen.images for entry in node.inputs):
-        return ""
+        if norm.output_mean_var or uses[Entry(node, 1)] or uses[Entry(node, 2)]:
+            return obstacle("nothing reads its statistics")
+        return "norm" if norm.axis % 4 == 1 else obstacle("it scales channels", axis=norm.axis)
     if op.name == "Concat":
-        from ...ops.blocked.layout import LANES
+        return (_plain_input(node, chosen) or _cut_blocks(node, chosen)) or "elementwise"
+    if isinstance(op, FormulaOp) or op.name in ("add_n", "BlockGrad", "_copy"):
+        specs = [known[eid] for eid in (*graph.input_eids(node), *graph.output_eids(node))]
+        return (_plain_input(node, chosen) or _uneven(node, specs, learns)) or "elementwise"
+    return ""
 
-        # Whole blocks are joined, so only the last input may have a partial one.
-        full = all(chosen.images[entry].channels % LANES == 0 for entry in node.inputs[:-1])
-        return "elementwise" if full and cast("Concat", op).dim % 4 == 1 else ""
-    if len({known[eid] for eid in (*graph.input_eids(node), *graph.output_eids(node))}) > 1:
-        return ""
-    # An op that does the same to every element may do so to halo and padding, too.
-    is_elementwise = op.name in ("add_n", "BlockGrad", "_copy") or (
-        isinstance(op, FormulaOp) and op.is_pure and node.num_outputs == 1
-        and (node not in learns or _at_zero(op)[1]))
-    return "elementwise" if is_elementwise else ""
+
+def _plain_input(node: Node, chosen: LayoutChoice) -> Obstacle | None:
+    """The obstacle of an input that is not in blocks."""
+    plain = next((entry for entry in node.inputs if entry not in chosen.images), None)
+    return obstacle("all inputs are in blocks", input=plain) if plain else None
+
+
+def _cut_blocks(node: Node, chosen: LayoutChoice) -> Obstacle | None:
+    """The reason why a node does not join whole blocks."""
+    from ...ops.blocked.layout import LANES
+
+    # Only the last input may have a partial one.
+    for entry in node.inputs[:-1]:
+        if chosen.images[entry].channels % LANES:
+            return obstacle("whole blocks are joined", input=entry,
+                            channels=chosen.images[entry].channels, block=LANES)
+    dim = cast("Concat", node.op).dim
+    return None if dim % 4 == 1 else obstacle("channels are joined", axis=dim)
+
+
+def _uneven(node: Node, specs: Sequence[Spec | None], learns: set[Node]) -> Obstacle | None:
+    """The reason why a node does not do the same to every element, halo and padding included."""
+    if len(set(specs)) > 1:
+        return obstacle("all tensors have one shape and type",
+                        shapes=[spec.shape for spec in specs if spec])
+    op = node.op
+    if not isinstance(op, FormulaOp):
+        return None
+    if not op.is_pure:
+        return obstacle("it draws no random numbers")
+    if node.num_outputs != 1:
+        return obstacle("it has one output", outputs=node.num_outputs)
+    if node in learns and not _at_zero(op)[1]:
+        return obstacle("its gradients at 0 are 0")
+    return None
 
 
 def _convolution_kind(node: Node, data: Spec, chosen: LayoutChoice, learns: set[Node], last: bool
-                      ) -> str:
-    """"convolution" where the cost model prefers blocks, "" elsewhere."""
+                      ) -> str | Obstacle:
+    """"convolution" where the cost model prefers blocks, or the reason why it is none of blocks."""
     op = cast("Convolution", node.op)
-    if op.channels_last or len(op.kernel) != 2:
-        return ""
+    if data.dtype != FLOAT:
+        return obstacle("it computes in float32", dtype=str(data.dtype))
+    if len(data.shape) != 4 or len(op.kernel) != 2:
+        return obstacle("images have two axes", shape=data.shape)
+    if op.channels_last:
+        return obstacle("channels come first")
     from ...ops.blocked.blocked_convolution import FLAT
-    from ...ops.blocked.choose_algorithm import should_block
+    from ...ops.blocked.choose_algorithm import costs_in_blocks
 
     blocked, data_learns = node.inputs[0] in chosen.images, node.inputs[0].node in learns
     wants: dict[Direction, bool] = {"forward": True, "weight": node in learns, "data": data_learns}
     directions = [direction for direction, is_wanted in wants.items() if is_wanted]
-    if not should_block(op.geometry(data), directions, blocked, last):
-        return ""
+    costs = costs_in_blocks(op.geometry(data), directions, blocked, last)
+    if costs is None:
+        return obstacle("channels and filters fill vectors", channels=data.shape[1],
+                        filters=op.num_filter, groups=op.num_group)
+    if costs.blocks > costs.plain:
+        return obstacle("blocks take less time", blocks_ns=round(costs.blocks),
+                        plain_ns=round(costs.plain))
     chosen.data[node] = data
     if data.shape[1] < FLAT and not blocked and not data_learns:
         chosen.flat.add(node)

@@ -15,12 +15,14 @@ from collections.abc import Sequence
 from ...graph import Entry, Node
 from ...ops.op import Op
 from ...ops.tensor.rearrange import Transpose
+from ..remarks import Obstacle, is_recording, obstacle
 from ..rewrite import Replacement, Rewritten, rewrite
+from .analysis import varies
 
 __all__ = ["cse", "skip_identities"]
 
 Key = tuple[object, ...]
-"""Op name, device group, specs of the outputs, and the inputs of a node."""
+"""Op name, whether equal nodes are merged, device group, specs of the outputs, and inputs."""
 
 
 def skip_identities(before: Rewritten) -> Rewritten:
@@ -33,23 +35,28 @@ def skip_identities(before: Rewritten) -> Rewritten:
     uses = {entry for node in graph.nodes for entry in node.inputs}.union(graph.outputs)
     known = before.specs
 
-    def rule(node: Node, inputs: list[Entry]) -> Replacement | None:
-        op = node.required_op
-        if not inputs or not (op.view or type(op).is_identity is not Op.is_identity):
-            return None
-        if any(Entry(node, i) in uses for i in range(1, node.num_outputs)):
-            return None
+    def obstacle_to(node: Node, source: Node) -> Obstacle | None:
+        """The reason why what reads `node` cannot read `source`."""
+        hidden = [i for i in range(1, node.num_outputs) if Entry(node, i) in uses]
+        if hidden:
+            return obstacle("nothing reads its other outputs", output=Entry(node, hidden[0]))
         # However `group2ctx` maps groups, the node must run on the device of its input.
         group = node.attrs.get("__ctx_group__")
-        if group is not None and group != inputs[0].node.attrs.get("__ctx_group__"):
+        if group is not None and group != source.attrs.get("__ctx_group__"):
+            return obstacle("it has the ctx_group of its input", ctx_group=group, input=source)
+        return None
+
+    def rule(node: Node, inputs: list[Entry]) -> Replacement | Obstacle | None:
+        op = node.required_op
+        if not inputs or not (op.view or type(op).is_identity is not Op.is_identity):
             return None
         ins, outs = ([spec for eid in eids if (spec := known[eid]) is not None]
                      for eids in (graph.input_eids(node), graph.output_eids(node)))
         if len(ins) < len(inputs) or len(outs) < node.num_outputs:
             return None
-        if op.is_identity(ins, outs):
-            return _bypass(node, inputs[0])
-        return _merge_transposes(node, inputs[0], len(outs[0].shape))
+        replacement = (_bypass(node, inputs[0]) if op.is_identity(ins, outs) else
+                       _merge_transposes(node, inputs[0], len(outs[0].shape)))
+        return replacement and (obstacle_to(node, inputs[0].node) or replacement)
 
     return rewrite(before, rule)
 
@@ -86,20 +93,23 @@ def cse(before: Rewritten) -> Rewritten:
     earliest: dict[Key, Node] = {}
     by_op: dict[Key, dict[Op, Node]] = {}
 
-    def rule(node: Node, inputs: list[Entry]) -> Replacement | None:
+    def rule(node: Node, inputs: list[Entry]) -> Replacement | Obstacle | None:
         op = node.required_op
-        if op.aux or op.subgraphs or op.runs_subgraphs or not op.is_pure:
+        why = varies(op)
+        if why and not is_recording():
             return None
         outs = tuple(known[eid] for eid in before.graph.output_eids(node))
-        key: Key = (op.name, node.attrs.get("__ctx_group__"), outs, *inputs)
+        key: Key = (op.name, why is None, node.attrs.get("__ctx_group__"), outs, *inputs)
         other = earliest.setdefault(key, node)
         if other is node:
             return None
         twin = by_op.setdefault(key, {other.required_op: other}).setdefault(op, node)
-        # Ops that compare equal may differ in the sign of a zero parameter; their text tells.
-        if twin is node or not (op is twin.op or repr(op) == repr(twin.op)):
+        if twin is node:
             return None
-        return Replacement([Entry(twin, i) for i in range(node.num_outputs)],
+        # Ops that compare equal may differ in the sign of a zero parameter; their text tells.
+        if not (op is twin.op or repr(op) == repr(twin.op)):
+            return obstacle("zeros among parameters have one sign", equal=twin)
+        return why or Replacement([Entry(twin, i) for i in range(node.num_outputs)],
                            f"{node.describe()} is what {twin.name} is",
                            rule="an equal node computes it")
 

@@ -18,6 +18,7 @@ from ...ops.elementwise.program import Elements, prune
 from ...ops.op import Spec
 from ...ops.param import Shape
 from ...ops.shape import size_of
+from ..remarks import Obstacle, obstacle
 
 __all__ = ["Group", "GroupKind", "Unit", "units_of"]
 
@@ -47,6 +48,8 @@ class Unit:
     """The output is a sum over elements of the shape of the kind."""
     reads: list[Entry] = field(default_factory=list)
     """The inputs of the node that these outputs depend on."""
+    why: Obstacle | None = None
+    """The reason why outputs that are elementwise are not fused."""
     group: Group = field(init=False)
 
     def __post_init__(self) -> None:
@@ -80,7 +83,9 @@ def units_of(graph: Graph, specs: Sequence[Spec], devices: Sequence[Context], nu
         device = devices[graph.output_eids(node)[0]]
         elements = None if node in excluded else _elements(graph, node, specs)
         outs = [i for i in range(node.num_outputs) if Entry(node, i) in used]
-        fusible = [] if elements is None else _fusible(graph, node, specs, elements, outs, device)
+        reasons: list[Obstacle] = []
+        fusible = [] if elements is None else _fusible(graph, node, specs, elements, outs, device,
+                                                       reasons)
         for part, shape, dtype, is_sum in fusible:
             assert elements is not None
             own = _restricted(elements, part)
@@ -90,15 +95,15 @@ def units_of(graph: Graph, specs: Sequence[Spec], devices: Sequence[Context], nu
             outs = [i for i in outs if i not in part]
         if outs or not fusible:
             units.append(Unit(node, tuple(outs), index + (0.5 if fusible else 0),
-                              reads=node.inputs))
+                              reads=node.inputs, why=reasons[0] if reasons else None))
     return units
 
 
 def _fusible(graph: Graph, node: Node, specs: Sequence[Spec], elements: Elements,
-             outs: Sequence[int], device: Context
+             outs: Sequence[int], device: Context, reasons: list[Obstacle]
              ) -> list[tuple[tuple[int, ...], Shape, DType, bool]]:
     """(outputs, shape, dtype, is_sum) of units that may be fused: the outputs of the whole shape
-    and, on a CPU, one that is a sum."""
+    and, on a CPU, one that is a sum; `reasons` are extended by those of other outputs."""
     assert elements.shapes is not None
     out_specs = [specs[eid] for eid in graph.output_eids(node)]
     ins = [specs[eid].dtype for eid in graph.input_eids(node)]
@@ -110,10 +115,29 @@ def _fusible(graph: Graph, node: Node, specs: Sequence[Spec], elements: Elements
     for part, is_sum in ((whole, False), (rest, True)):
         types = {out_specs[i].dtype for i in part}
         dtype = _compute_dtype([ins[i] for i in elements.reads], types)
-        if part and dtype is not None and (device.is_gpu or _is_compiled(shape)) and (
-                not is_sum or (len(part) == 1 and FLOAT16 not in types and not device.is_gpu)):
+        if not part:
+            continue
+        if dtype is None:
+            reasons.append(obstacle("it computes in float32 or float64 alone", types=sorted(
+                str(each) for each in {*types, *(ins[i] for i in elements.reads)})))
+        elif not (device.is_gpu or _is_compiled(shape)):
+            reasons.append(obstacle("it has as many elements as kernels are compiled for",
+                                    elements=size_of(shape)))
+        elif is_sum and (why := _sums_apart(part, types, device)):
+            reasons.append(why)
+        else:
             units.append((part, shape, dtype, is_sum))
     return units
+
+
+def _sums_apart(part: Sequence[int], types: Collection[DType], device: Context
+                ) -> Obstacle | None:
+    """The reason why outputs that are sums have a kernel of their own."""
+    if len(part) > 1:
+        return obstacle("one output is a sum", sums=len(part))
+    if FLOAT16 in types:
+        return obstacle("sums are float32 or float64")
+    return obstacle("sums are on a CPU") if device.is_gpu else None
 
 
 def _elements(graph: Graph, node: Node, specs: Sequence[Spec]) -> Elements | None:

@@ -11,13 +11,15 @@ convolutions are direct, and only the pointwise one adds a tensor (`depthwise_ch
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import TYPE_CHECKING, cast
 
 from ...graph import Entry, Node
 from ..infer import specs_of
+from ..remarks import Obstacle, obstacle
 from ..rewrite import Replacement, Rewritten, rewrite
-from .analysis import count_uses
+from .analysis import count_uses, other_reader
 
 if TYPE_CHECKING:
     from ...ops.blocked.ops import BlockedConvolution
@@ -30,27 +32,42 @@ def fuse_depthwise(before: Rewritten) -> Rewritten:
     graph = before.graph
     convolutions = [cast("BlockedConvolution", node.op) for node in graph.nodes
                     if node.op_name == "_blocked_convolution"]
-    if not any(1 < op.slide.groups == op.filters for op in convolutions):  # none is depthwise
+    if not any(map(_is_depthwise, convolutions)):
         return before
     from ...ops.blocked import depthwise_chain
 
     uses = count_uses(graph)
     known = specs_of(graph, before.specs)
 
-    def rule(node: Node, inputs: list[Entry]) -> Replacement | None:
+    def obstacle_to(node: Node, links: Sequence[BlockedConvolution]) -> Obstacle | None:
+        """The reason why a convolution cannot be the next one after `links`."""
+        other = other_reader(graph, uses, node.inputs[0])
+        if other is not None:
+            return other
+        # What fits into the cache as a whole gains nothing from bands.
+        data = known[graph.input_eids(node)[0]]
+        elements = prod(data.shape) if data is not None else 0
+        if len(links) == 1 and elements <= depthwise_chain.L2_ELEMENTS:
+            return obstacle("images are larger than the cache", elements=elements,
+                            cache=depthwise_chain.L2_ELEMENTS)
+        return None
+
+    def rule(node: Node, inputs: list[Entry]) -> Replacement | Obstacle | None:
         """Append a convolution to the convolution, or to the chain, that it reads."""
-        if node.op_name != "_blocked_convolution" or uses[node.inputs[0]] != 1:
+        if node.op_name != "_blocked_convolution":
             return None
         op, host = cast("BlockedConvolution", node.op), inputs[0].node
         links: tuple[BlockedConvolution, ...] = (
             (cast("BlockedConvolution", host.op),) if host.op_name == node.op_name
             else getattr(host.op, "links", ()))
-        # What fits into the cache as a whole gains nothing from bands.
-        data = known[graph.input_eids(node)[0]]
-        is_large = len(links) > 1 or (data is not None
-                                      and prod(data.shape) > depthwise_chain.L2_ELEMENTS)
-        if not (is_large and depthwise_chain.can_extend(links, op)):
+        if not links or not (_is_depthwise(links[-1]) or _is_depthwise(op)):
             return None
+        why = obstacle_to(node, links)
+        if why is not None:
+            return why
+        if not depthwise_chain.can_extend(links, op):
+            return obstacle("packed and direct: depthwise after whole, or 1 x 1 after depthwise",
+                            layer=node.inputs[0].node)
         chain = Node(depthwise_chain.BlockedChain((*links, op)), node.name,
                      [*host.inputs, *inputs[1:]], node.attrs)
         return Replacement([Entry(chain)], f"{node.describe()} follows {host.name} band by band",
@@ -58,3 +75,7 @@ def fuse_depthwise(before: Rewritten) -> Rewritten:
                            joined=[node.inputs[0].node])
 
     return rewrite(before, rule)
+
+
+def _is_depthwise(op: BlockedConvolution) -> bool:
+    return 1 < op.slide.groups == op.filters

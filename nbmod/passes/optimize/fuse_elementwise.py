@@ -53,7 +53,7 @@ from ...ops.elementwise.fused_elements import FusedElements
 from ...ops.elementwise.program import Program, concatenate, prune
 from ...ops.op import Spec
 from ...ops.param import Shape
-from ..remarks import done
+from ..remarks import Evidence, Obstacle, done, is_recording, obstacle, refused, withheld
 from .elementwise_units import Group, Unit, units_of
 
 __all__ = ["FusedGraph", "fuse_elementwise"]
@@ -65,6 +65,10 @@ MAX_NODES = 24
 
 MAX_DISTANCE = 64
 """Units between two groups that `_are_adjacent` looks at."""
+
+SAME = ("both have one shape", "both have one type", "both are forward, or backward",
+        "both are on one device")
+"""Rules of the properties of a `GroupKind`, in their order."""
 
 T = TypeVar("T")
 
@@ -94,9 +98,17 @@ def fuse_elementwise(graph: Graph, specs: Sequence[Spec], devices: Sequence[Cont
     """
     unchanged = FusedGraph(graph, list(range(graph.num_entries)), {}, [])
     if exact and any(device.is_gpu for device in devices):
+        with withheld() as remarks:
+            fuse_elementwise(graph, specs, devices, num_outputs, excluded)
+        for remark in remarks:
+            if remark.verdict == "done":
+                refused("fuse_elementwise", remark.subject,
+                        obstacle("results may be rounded differently"))
         return unchanged
     units = units_of(graph, specs, devices, num_outputs, excluded)
     grouping = _Grouping(graph, specs, units, not exact)
+    if is_recording():
+        grouping.record_gaps()
     if not any(len(group.units) > 1 for group in grouping.groups()):
         return unchanged
     return _FusedGraphBuilder(graph, specs, grouping).build()
@@ -108,7 +120,7 @@ class _Grouping:
     """Merges the groups of units along the tensors that connect them."""
 
     def __init__(self, graph: Graph, specs: Sequence[Spec], units: list[Unit], fuse_sums: bool):
-        self.graph, self.specs, self.units = graph, specs, units
+        self.graph, self.specs, self.units, self.fuse_sums = graph, specs, units, fuse_sums
         self.graph_outputs = set(graph.outputs)
         # Def-use chains.
         self.order = {unit: i for i, unit in enumerate(units)}
@@ -120,7 +132,7 @@ class _Grouping:
         # What another mechanism makes free is not fused.
         for unit in units:
             if unit.kind is not None and self._is_accumulated(unit):
-                unit.kind = None
+                unit.kind, unit.why = None, obstacle("it is not added where an operand is computed")
         # Merge to a fixpoint: groups that are too large or blocked now may fit after other merges.
         while self._merge_along_edges():
             pass
@@ -158,12 +170,28 @@ class _Grouping:
 
     def _merge(self, first: Group, second: Group) -> bool:
         """Make one group of two, if there is a position for it and it is not too large."""
-        # Limits of one kernel; it also reads an entry in one shape only.
         units = sorted(first.units + second.units, key=lambda unit: unit.index)
-        inputs, outputs = self.boundary(units)
-        if (len(units) > MAX_NODES or len(inputs) + len(outputs) > MAX_TENSORS
-                or any(len(shapes) > 1 for shapes in _operand_shapes(units).values())):
+        position = self._position(first, second, units)
+        if isinstance(position, Obstacle):
             return False
+        group = Group(units, position)
+        for unit in units:
+            unit.group = group
+        return True
+
+    def _position(self, first: Group, second: Group, units: list[Unit]) -> float | Obstacle:
+        """The position for the `units` of two groups, or the reason why these stay two."""
+        # Limits of one kernel; it also reads an entry in one shape only.
+        inputs, outputs = self.boundary(units)
+        if len(units) > MAX_NODES:
+            return obstacle("a kernel computes few nodes", nodes=len(units), most=MAX_NODES)
+        if len(inputs) + len(outputs) > MAX_TENSORS:
+            return obstacle("a kernel has few tensors", tensors=len(inputs) + len(outputs),
+                            most=MAX_TENSORS)
+        for entry, shapes in _operand_shapes(units).items():
+            if len(shapes) > 1:
+                return obstacle("a tensor is read in one shape", input=entry,
+                                shapes=sorted(shapes))
         # The interval of legal positions.
         inside = set(units)
         after = max((self.producer[entry].group.position for entry in inputs), default=-inf)
@@ -173,29 +201,70 @@ class _Grouping:
         # Move one group to the other, preferably the first one to the second, unless that keeps
         # more memory alive in between.
         first, second = sorted((first, second), key=lambda group: group.position)
+        why = None
         for position, moved in ((second.position, first), (first.position, second)):
-            if after < position < before and (self._are_adjacent(first, second)
-                                              or not self._extends_liveness(moved, position)):
-                group = Group(units, position)
-                for unit in units:
-                    unit.group = group
-                return True
-        return False
+            if after < position < before:
+                growth = 0 if self._are_adjacent(first, second) else self._growth(moved, position)
+                if growth <= 0:
+                    return position
+                why = obstacle("no more memory is alive in between", bytes=growth)
+        return why or obstacle("no other node is between them", between=lambda: [
+            producer.node for producer in map(self.producer.__getitem__, inputs)
+            if producer.group.position > first.position])
 
     def _fuse_sum(self, unit: Unit) -> None:
         """Merge a sum with a group whose only output it alone reads."""
         for entry in unit.reads:
             producer = self.producer[entry]
-            if producer.kind != unit.kind or producer.is_sum or unit.kind is None:
-                continue
-            inputs, outputs = self.boundary(producer.group.units)
-            shapes = _operand_shapes(producer.group.units)
-            if unit.kind.shape != np.broadcast_shapes(*(min(shapes[each]) for each in inputs)):
-                continue  # a kernel iterates over the broadcast shape of its inputs
-            consumers = [each for output in outputs for each in self.consumers.get(output, ())]
-            if (len(outputs) == 1 and outputs[0] not in self.graph_outputs
-                    and consumers == [unit] and self._merge(producer.group, unit.group)):
+            if (producer.kind == unit.kind and not producer.is_sum
+                    and self._not_summed(producer.group, unit) is None
+                    and self._merge(producer.group, unit.group)):
                 return
+
+    def _not_summed(self, group: Group, unit: Unit) -> Obstacle | None:
+        """The reason why a sum cannot be computed together with what it sums."""
+        inputs, outputs = self.boundary(group.units)
+        shapes = _operand_shapes(group.units)
+        assert unit.kind is not None
+        # A kernel iterates over the broadcast shape of its inputs.
+        if unit.kind.shape != np.broadcast_shapes(*(min(shapes[each]) for each in inputs)):
+            return obstacle("an input has the shape of the kernel", shape=unit.kind.shape)
+        if len(outputs) != 1:
+            return obstacle("a kernel writes the sum alone", writes=outputs)
+        if outputs[0] in self.graph_outputs:
+            return obstacle("what is summed is no output of the graph", input=outputs[0])
+        others = [each.node for each in self.consumers.get(outputs[0], ()) if each is not unit]
+        return obstacle("nothing else reads what is summed", readers=others) if others else None
+
+    # -- why nodes are not fused ----------------------------------------------------------------
+
+    def record_gaps(self) -> None:
+        """Record why elementwise nodes that read each other's results are in several kernels."""
+        for unit in self.units:
+            for entry in dict.fromkeys(unit.reads) if unit.kind or unit.why else ():
+                producer = self.producer[entry]
+                why = self._gap(producer, unit) if producer.kind or producer.why else None
+                if why is not None:
+                    refused("fuse_elementwise", unit.node, why._replace(
+                        evidence={"producer": producer.node, **why.evidence}))
+
+    def _gap(self, producer: Unit, unit: Unit) -> Obstacle | None:
+        """The reason why two units are in different groups, if they are and a sum has none."""
+        if producer.group is unit.group or (unit.is_sum and len(unit.group.units) > 1):
+            return None
+        if unit.kind is None or producer.kind is None:
+            return unit.why or producer.why
+        for rule, ours, theirs in zip(SAME, unit.kind, producer.kind, strict=True):
+            if ours != theirs:
+                return obstacle(rule, here=_shown(ours), there=_shown(theirs))
+        if producer.is_sum:
+            return obstacle("what it reads is no sum")
+        if unit.is_sum and not self.fuse_sums:
+            return obstacle("results may be rounded differently")
+        units = sorted(producer.group.units + unit.group.units, key=lambda each: each.index)
+        why = self._not_summed(producer.group, unit) if unit.is_sum else None
+        position = why or self._position(producer.group, unit.group, units)
+        return position if isinstance(position, Obstacle) else None
 
     def _are_adjacent(self, first: Group, second: Group) -> bool:
         """Whether no unit of another group runs between two groups."""
@@ -203,16 +272,16 @@ class _Grouping:
         return len(between) <= MAX_DISTANCE and all(
             unit.group in (first, second) or unit.node.is_variable for unit in between)
 
-    def _extends_liveness(self, group: Group, position: float) -> bool:
-        """Whether moving a group extends live ranges: later, those of inputs that it reads last;
-        earlier, those of its outputs."""
+    def _growth(self, group: Group, position: float) -> int:
+        """The bytes that are alive for longer when a group moves: later, inputs that it reads last;
+        earlier, its outputs."""
         inputs, outputs = self.boundary(group.units)
         last_uses = [entry for entry in inputs if not self.producer[entry].node.is_variable
                      and entry not in self.graph_outputs
                      and all(consumer.group.position <= group.position
                              for consumer in self.consumers[entry])]
         change = sum(map(self.nbytes, last_uses)) - sum(map(self.nbytes, outputs))
-        return change > 0 if position > group.position else change < 0
+        return change if position > group.position else -change
 
     def boundary(self, units: Sequence[Unit]) -> tuple[list[Entry], list[Entry]]:
         """Inputs and outputs: entries units read of others, and entries others read of them."""
@@ -328,6 +397,11 @@ def _program(units: Iterable[Unit], inputs: Sequence[Entry], outputs: Sequence[E
                         tuple(names[entry] for entry in outputs), tuple(values))
     program = prune(whole, (True,) * len(outputs))
     return program, tuple(values[name] for name in program.scalars)
+
+
+def _shown(value: object) -> Evidence:
+    """A property of a group as evidence."""
+    return value if isinstance(value, (bool, tuple)) else str(value)
 
 
 def _label(entry: Entry) -> str:

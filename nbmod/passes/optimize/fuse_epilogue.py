@@ -5,9 +5,10 @@ again.  Nothing else may read the results in between.  On CPUs the blocked layer
 have epilogues, and dense layers, but for clips; on GPUs all layers have.
 
 Assumes: nothing else reads the results in between or hidden outputs, and layers need no gradient
-(`host_of`); both operands of a sum have one shape and are not the same (`rule`); a norm has a
-backward pass exactly where the sum has one, and the order of writes to states that nodes share does
-not change (`may_add`); ReLU and clips differ in their gradients at the bounds (`_upper_bound`).
+(`host_of`); both operands of a sum have one shape, and are not the same, which would be two readers
+(`summed`); a norm has a backward pass exactly where the sum has one, and the order of writes to
+states that nodes share does not change (`cannot_add`); ReLU and clips differ in their gradients at
+the bounds (`_upper_bound`).
 """
 
 from __future__ import annotations
@@ -18,14 +19,16 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ...graph import Entry, Node
+from ...graph import Entry, Graph, Node
 from ...ops.elementwise.float_op import as_float32
+from ..remarks import Obstacle, obstacle
 from ..rewrite import Replacement, Rewritten, rewrite
 from .analysis import (
     CONVOLUTIONS,
     NORMS,
     count_uses,
     nodes_with_gradient,
+    other_reader,
     writers_of_shared_states,
 )
 
@@ -33,6 +36,8 @@ __all__ = ["fuse_epilogue"]
 
 FUSED_NORMS = frozenset({"_blocked_batch_norm", "_fused_batch_norm"})
 FUSED_LAYERS = frozenset({"_blocked_convolution", "_fused_layer"})
+HOSTS = CONVOLUTIONS | NORMS | FUSED_NORMS | FUSED_LAYERS | {"FullyConnected"}
+"""Layers that have epilogues somewhere."""
 
 EpilogueOp: TypeAlias = Any  # type: ignore[explicit-any]
 """An op with the fields `add`, `relu` and `most`.  Any: these are dataclasses of `ops.nn` and
@@ -51,44 +56,84 @@ def fuse_epilogue(before: Rewritten, trained: Collection[str], plain: bool = Fal
     an addition stays apart, since its gradient depends on its input, which the host does not store.
     """
     graph = before.graph
-    learns, uses = nodes_with_gradient(graph, trained), count_uses(graph)
+    learns = nodes_with_gradient(graph, trained)
     ordered = learns.intersection(writers_of_shared_states(graph))
+    return rewrite(before, _Epilogues(graph, trained, plain, learns, ordered).rule)
 
-    def host_of(entry: Entry, old: Entry) -> EpilogueOp | None:
-        """The op that makes `entry`, as one with an epilogue; None if it cannot have one."""
-        op: EpilogueOp = entry.node.op
-        if op is None or entry.index or uses[old] != 1:
-            return None
-        hidden = (Entry(old.node, i) for i in range(1, old.node.num_outputs))
-        op = _with_epilogue(op, plain, any(map(uses.get, hidden)))
-        fits = op.name in FUSED_NORMS or (op.name in FUSED_LAYERS and old.node not in learns)
-        return op if fits and not op.relu else None
 
-    def may_add(host: Node, total: Node) -> bool:
-        """Whether both surely have backward passes or neither has, and those in the same order."""
-        if host not in learns:
-            return total not in learns
-        return host not in ordered and any(entry.node.is_variable and entry.node.name in trained
-                                           for entry in host.inputs)
+class _Epilogues:
+    """What becomes an epilogue of which layer, or the reason why it does not."""
 
-    def rule(node: Node, inputs: list[Entry]) -> Replacement | None:
-        # ReLU, and clips with lower bound 0.
-        most = _upper_bound(node.op)
-        op = host_of(inputs[0], node.inputs[0]) if most else None
-        if op is not None and (most == np.inf or not (trained and op.add or (
-                op.name == "_fused_layer" and not plain))):
-            return _replaced(node, node.inputs[0], inputs[0].node,
-                             replace(op, relu=True, most=most))
-        # Additions: either operand may be the layer, the other one becomes an input of it.
-        if node.op_name != "elemwise_add" or node.inputs[0] == node.inputs[1]:
-            return None
+    def __init__(self, graph: Graph, trained: Collection[str], plain: bool, learns: set[Node],
+                 ordered: set[Node]):
+        self.graph, self.trained, self.plain, self.learns = graph, trained, plain, learns
+        self.ordered = ordered
+        """Nodes that learn, of which another one has the same state."""
+        self.uses = count_uses(graph)
+
+    def rule(self, node: Node, inputs: list[Entry]) -> Replacement | Obstacle | None:
+        most = _upper_bound(node.op)    # that of ReLU, and of clips with lower bound 0
+        if most:
+            return self.clipped(node, inputs[0], most)
+        return self.summed(node, inputs) if node.op_name == "elemwise_add" else None
+
+    def clipped(self, node: Node, source: Entry, most: float) -> Replacement | Obstacle | None:
+        """`node`, which is ReLU or a clip with lower bound 0, as a part of the layer before it."""
+        op, host = self.host_of(source, node.inputs[0]), source.node
+        if op is None or isinstance(op, Obstacle):
+            return op
+        if most < np.inf and self.trained and op.add:
+            return obstacle("the layer adds nothing, or nothing is trained", layer=host)
+        if most < np.inf and op.name == "_fused_layer" and not self.plain:
+            return obstacle("a dense layer is on a GPU", layer=host)
+        return _replaced(node, node.inputs[0], host, replace(op, relu=True, most=most))
+
+    def summed(self, node: Node, inputs: list[Entry]) -> Replacement | Obstacle | None:
+        """An addition: either operand may be the layer, the other one becomes an input of it."""
+        reasons: list[Obstacle] = []
         for entry, old, other in zip(inputs, node.inputs, inputs[::-1], strict=True):
-            op = host_of(entry, old)
-            if op is not None and not op.add and may_add(old.node, node):
+            op = self.host_of(entry, old)
+            if op is None:
+                continue
+            why = op if isinstance(op, Obstacle) else self.cannot_add(op, old.node, node)
+            if why is None:
                 return _replaced(node, old, entry.node, replace(op, add=True), add=other)
-        return None
+            reasons.append(why)
+        return reasons[0] if reasons else None
 
-    return rewrite(before, rule)
+    def host_of(self, entry: Entry, old: Entry) -> EpilogueOp | Obstacle | None:
+        """The op that makes `entry`, as one with an epilogue, or the reason why it cannot have one;
+        None if it is no layer."""
+        op: EpilogueOp = entry.node.op
+        if op is None or entry.index or op.name not in HOSTS:
+            return None
+        other = other_reader(self.graph, self.uses, old)
+        if other is not None:
+            return other
+        if op.name not in NORMS | FUSED_NORMS and old.node in self.learns:
+            return obstacle("the layer is not trained", layer=old.node)
+        hidden = (Entry(old.node, i) for i in range(1, old.node.num_outputs))
+        op = _with_epilogue(op, self.plain, any(map(self.uses.get, hidden)))
+        if op.name in NORMS and self.plain:
+            return obstacle("nothing reads the statistics of the norm", layer=old.node)
+        if op.name not in FUSED_NORMS | FUSED_LAYERS:
+            return obstacle("the layer works on blocks, or on a GPU", layer=old.node)
+        return obstacle("the layer has no ReLU yet", layer=entry.node) if op.relu else op
+
+    def cannot_add(self, op: EpilogueOp, host: Node, total: Node) -> Obstacle | None:
+        """The reason why `host`, as `op`, cannot add: both surely have backward passes or neither
+        has, and those in the same order."""
+        if op.add:
+            return obstacle("the layer adds nothing yet", layer=host)
+        if host not in self.learns:
+            return obstacle("the sum needs no gradient, or the layer too", layer=host) if (
+                total in self.learns) else None
+        if host in self.ordered:
+            return obstacle("no other node has the states of the norm", layer=host)
+        if any(entry.node.is_variable and entry.node.name in self.trained
+               for entry in host.inputs):
+            return None
+        return obstacle("a parameter of the norm is trained", layer=host)
 
 
 def _with_epilogue(op: EpilogueOp, plain: bool, reads_hidden: bool) -> EpilogueOp:

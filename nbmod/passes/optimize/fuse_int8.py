@@ -21,8 +21,9 @@ import numpy as np
 
 from ...graph import Entry, Node
 from ...ops.op import Spec
+from ..remarks import Obstacle, obstacle
 from ..rewrite import Replacement, Rewritten, rewrite
-from .analysis import count_uses
+from .analysis import count_uses, other_reader
 
 if TYPE_CHECKING:
     from ...ops.blocked.int8 import BlockedInt8Layer, Int8FromBlocks, Int8IntoBlocks
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["fuse_int8"]
 
 CONVOLUTION, DENSE = "_contrib_quantized_conv", "_contrib_quantized_fully_connected"
+FOLLOWERS = REQUANTIZE, ACTIVATION = "_contrib_requantize", "_contrib_quantized_act"
 
 
 def fuse_int8(before: Rewritten) -> Rewritten:
@@ -47,22 +49,24 @@ def _fuse(before: Rewritten) -> Rewritten:
     uses = count_uses(graph)
     reordered: dict[tuple[Entry, object], Entry] = {}
 
-    def rule(node: Node, inputs: list[Entry]) -> Replacement | None:
-        if node.op_name in (CONVOLUTION, DENSE) and "__ctx_group__" not in node.attrs:
+    def rule(node: Node, inputs: list[Entry]) -> Replacement | Obstacle | None:
+        if node.op_name in (CONVOLUTION, DENSE):
+            if "__ctx_group__" in node.attrs:
+                return obstacle("it has no ctx_group", ctx_group=node.attrs["__ctx_group__"])
             data, out = known[graph.input_eids(node)[0]], known[graph.output_eids(node)[0]]
             if data is None or out is None:
                 return None
             return _blocked_layer(node, inputs, data, out, reordered)
-        if inputs and inputs[0].node.op_name == "_from_bytes" and all(
-                uses[entry] == 1 for entry in node.inputs):
-            return _joined(node, inputs)
+        if node.op_name in FOLLOWERS and inputs[0].node.op_name == "_from_bytes":
+            reasons = (other_reader(graph, uses, entry) for entry in node.inputs)
+            return next(filter(None, reasons), None) or _joined(node, inputs)
         return None
 
     return rewrite(before, rule)
 
 
 def _blocked_layer(node: Node, inputs: list[Entry], data: Spec, out: Spec,
-                   reordered: dict[tuple[Entry, object], Entry]) -> Replacement | None:
+                   reordered: dict[tuple[Entry, object], Entry]) -> Replacement | Obstacle:
     """The layer on blocked images, between reorders; `reordered` are the inputs in blocks so far,
     by entry and layout."""
     from ...ops.blocked import int8
@@ -70,7 +74,7 @@ def _blocked_layer(node: Node, inputs: list[Entry], data: Spec, out: Spec,
     op = cast("QuantizedConvolution | QuantizedFullyConnected", node.op)
     layer = int8.layer_of(op, data, out)
     if layer is None:
-        return None
+        return obstacle("kernels of bytes fit its axes and groups of channels", shape=data.shape)
     source = inputs[0], layer.x
     if source not in reordered:
         into = Node(int8.Int8IntoBlocks(layer.x, layer.batch), f"{inputs[0].node.name}_blocks",
@@ -86,22 +90,24 @@ def _blocked_layer(node: Node, inputs: list[Entry], data: Spec, out: Spec,
                        rule="it works on blocks of bytes", into=host)
 
 
-def _joined(node: Node, inputs: list[Entry]) -> Replacement | None:
-    """The layer before `node`, if it can do the work of `node` too."""
+def _joined(node: Node, inputs: list[Entry]) -> Replacement | Obstacle:
+    """The layer before `node`, which requantizes or is an activation, if it can do that, too."""
     plain = inputs[0].node
-    host, op = plain.inputs[0].node, node.op
+    host = plain.inputs[0].node
     layer, ranges = cast("BlockedInt8Layer", host.op), [Entry(host, 1), Entry(host, 2)]
-    if op is None or inputs[1:] != ranges:
-        return None
-    if op.name == "_contrib_requantize":
-        requantize = cast("Requantize", op)
-        if not requantize.calibrated or layer.requantize is not None:
-            return None
+    if inputs[1:] != ranges:
+        return obstacle("it reads the range of the layer", layer=host, reads=inputs[1:])
+    if node.op_name == REQUANTIZE:
+        requantize = cast("Requantize", node.op)
+        if not requantize.calibrated:
+            return obstacle("its range is calibrated")
+        if layer.requantize is not None:
+            return obstacle("the layer is requantized once", layer=host)
         layer = replace(layer, requantize=requantize)
-    elif op.name == "_contrib_quantized_act" and layer.target == np.int8:
-        layer = replace(layer, relu=True)
+    elif layer.target != np.int8:
+        return obstacle("the layer is requantized before", layer=host)
     else:
-        return None
+        layer = replace(layer, relu=True)
     new_host = Node(layer, host.name, host.inputs, host.attrs)
     plain = Node(replace(cast("Int8FromBlocks", plain.op), dtype=layer.target), plain.name,
                  [Entry(new_host)])

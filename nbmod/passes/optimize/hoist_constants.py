@@ -7,7 +7,7 @@
 Such nodes form groups that share no results: a group is computed again as a whole, and never
 because another group reads it.
 
-Assumes: nodes are pure, and results small enough to be kept (`_is_invariant`); nobody writes to
+Assumes: nodes are pure, and results small enough to be kept (`_not_kept`); nobody writes to
 results, so outputs of the graph are left out (`derived_groups`); whoever writes to a parameter
 tells so (`ndarray.mutation`), or its memory counts as always changed (`DerivedConstants`); ops that
 say so read shapes alone (`fold_shape_reads`).
@@ -17,12 +17,14 @@ from __future__ import annotations
 
 from collections.abc import Container, Sequence
 from itertools import chain
+from math import inf
 
 from ...graph import Entry, Graph, Node
 from ...ops.internal import Unread
 from ...ops.op import Spec
-from ..remarks import done
+from ..remarks import Obstacle, done, obstacle, refused
 from ..rewrite import Replacement, Rewritten, rewrite
+from .analysis import varies
 
 __all__ = ["derived_groups", "fold_shape_reads", "hoist_constants"]
 
@@ -35,15 +37,16 @@ def fold_shape_reads(before: Rewritten) -> Rewritten:
     graph, known = before.graph, before.specs
     graph_outputs = {id(entry.node) for entry in graph.outputs}
 
-    def rule(node: Node, inputs: list[Entry]) -> Replacement | None:
+    def rule(node: Node, inputs: list[Entry]) -> Replacement | Obstacle | None:
         op = node.op
-        if op is None or not op.reads_shapes or id(node) in graph_outputs:
+        if op is None or not op.reads_shapes or inputs[0].node.op_name == Unread.name:
             return None
         ins = [spec for eid in graph.input_eids(node) if (spec := known[eid]) is not None]
-        outs = [known[eid] for eid in graph.output_eids(node)]
-        if (len(ins) < len(inputs) or not _is_kept(outs)
-                or inputs[0].node.op_name == Unread.name):
+        if len(ins) < len(inputs):
             return None
+        why = _not_kept(graph, node, known, graph_outputs)
+        if why is not None:
+            return why
         unread = [Entry(Node(Unread(*spec), f"{node.name}_{name}_shape"))
                   for name, spec in zip(op.list_inputs(), ins, strict=True)]
         clone = node.clone(unread, None)
@@ -54,14 +57,23 @@ def fold_shape_reads(before: Rewritten) -> Rewritten:
     return rewrite(before, rule)
 
 
-def _is_kept(outs: Sequence[Spec | None]) -> bool:
-    """Whether results are small enough to be kept between runs."""
-    return all(spec is not None and spec.nbytes <= LARGEST for spec in outs)
+def _not_kept(graph: Graph, node: Node, specs: Sequence[Spec | None],
+              graph_outputs: Container[int], most: float = LARGEST) -> Obstacle | None:
+    """The reason why results are not kept between runs; `most` is the number of bytes."""
+    if id(node) in graph_outputs:
+        return obstacle("it is no output of the graph")
+    sizes = [spec.nbytes if (spec := specs[eid]) is not None else inf
+             for eid in graph.output_eids(node)]
+    if max(sizes) > most:
+        return obstacle("it is small enough to be kept", bytes=max(sizes), most=most)
+    return None
 
 
-def hoist_constants(before: Rewritten) -> Rewritten:
-    """`before` with the groups of nodes that are hoisted out of the loop over batches."""
-    groups = derived_groups(before.graph, before.specs)
+def hoist_constants(before: Rewritten, derived_only: bool = False) -> Rewritten:
+    """`before` with the groups of nodes that are hoisted out of the loop over batches; with
+    `derived_only`, those of ops that passes inserted."""
+    groups = [group for group in derived_groups(before.graph, before.specs)
+              if not derived_only or all(node.required_op.derived for node in group)]
     for node in chain(*groups):
         done("hoist_constants", node, "it runs only when what it reads has changed")
     return before._replace(groups=groups)
@@ -76,8 +88,12 @@ def derived_groups(graph: Graph, specs: Sequence[Spec | None]) -> list[list[Node
     group: dict[int, list[Node]] = {}
     for node in graph.nodes:
         sources = [entry.node for entry in node.inputs]
-        if node.op is None or id(node) in graph_outputs or not _is_invariant(
-                graph, node, group, specs):
+        if node.op is None or not _reads_constants(node, group):
+            continue
+        why = _not_kept(graph, node, specs, graph_outputs, inf) if node.op.derived else (
+            varies(node.op) or _not_kept(graph, node, specs, graph_outputs))
+        if why is not None:
+            refused("hoist_constants", node, why)
             continue
         # Merge the groups of all sources with this node.
         merged = {id(group[id(source)]): group[id(source)] for source in sources
@@ -87,14 +103,8 @@ def derived_groups(graph: Graph, specs: Sequence[Spec | None]) -> list[list[Node
     return list({id(members): members for members in group.values()}.values())
 
 
-def _is_invariant(graph: Graph, node: Node, hoisted: Container[int], specs: Sequence[Spec | None]
-                  ) -> bool:
+def _reads_constants(node: Node, hoisted: Container[int]) -> bool:
     """Whether a node depends on hoisted nodes only, or for a derived op, also on parameters."""
-    op = node.required_op
-    if op.derived:
-        return all(e.node.is_variable or id(e.node) in hoisted for e in node.inputs)
-    if op.aux or op.subgraphs or op.runs_subgraphs or not op.is_pure:
-        return False
-    if not all(id(entry.node) in hoisted for entry in node.inputs):
-        return False
-    return _is_kept([specs[eid] for eid in graph.output_eids(node)])
+    is_derived = node.required_op.derived
+    return all((is_derived and entry.node.is_variable) or id(entry.node) in hoisted
+               for entry in node.inputs)

@@ -17,7 +17,7 @@ intermediate results, so that one node can replace the chain (`reroll_rnn`).
 
 Assumes: all steps, the first included, apply one cell in one way, and gru blends the state that h2h
 reads (`CellStep.cells`, `_chains`); nothing reads a step's inside (`find_chains`) or an inner cell
-state (`_continues`); no step of a chain depends on a later one (`reroll_rnn._chain_last`); shapes
+state (`_gap`); no step of a chain depends on a later one (`reroll_rnn._chain_last`); shapes
 and types are those of a layer (`reroll_rnn._state_spec`).
 
 Patterns are matched backwards from h: every matcher is a generator of the ways in which an entry
@@ -31,6 +31,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from ...graph import Entry, Graph, Node
+from ..remarks import Obstacle, obstacle, refused
 from .analysis import count_uses
 
 if TYPE_CHECKING:
@@ -93,16 +94,27 @@ class CellStep(NamedTuple):
     inside: list[Node]
 
     @property
+    def mismatch(self) -> Obstacle | None:
+        """The reason why the step applies no cell that a layer has."""
+        first, second = self.layers
+        if first.weights == second.weights:
+            return obstacle("i2h and h2h have weights of their own", weight=first.weight)
+        if self.mode == "gru" and self.before != second.data:
+            return obstacle("gru blends the state that h2h reads", blends=self.before,
+                            reads=second.data)
+        return None
+
+    @property
     def cells(self) -> dict[int, CellKind]:
         """The cell that the step applies if layer k is h2h, for every k that may be.
 
-        None where gru blends another state than h2h reads, or the layers share weight and bias.
+        None where `mismatch` says why.
         """
-        (first, second), is_gru = self.layers, self.mode == "gru"
-        if first.weights == second.weights or (is_gru and self.before != second.data):
+        first, second = self.layers
+        if self.mismatch is not None:
             return {}
         cells = {1: CellKind(self.mode, self.order, first.weights, second.weights)}
-        if not is_gru:
+        if self.mode != "gru":
             cells[0] = CellKind(self.mode, self.order, second.weights, first.weights)
         return cells
 
@@ -256,7 +268,7 @@ def find_chains(graph: Graph) -> list[CellChain]:
     if max(shared.values(), default=0) < MIN_STEPS:
         return []
     uses = count_uses(graph)
-    steps = _steps(graph, uses)
+    steps = _steps(graph, uses, shared)
     links = _links(steps, uses)
     # Chains begin with steps that continue no other one.
     continued = {after.h for after, _ in links.values()}
@@ -264,18 +276,24 @@ def find_chains(graph: Graph) -> list[CellChain]:
             for chain in _chains(step, links)]
 
 
-def _steps(graph: Graph, uses: Counter[Entry]) -> dict[Entry, CellStep]:
-    """All steps, by their output, of which other nodes read nothing but h and c."""
+def _steps(graph: Graph, uses: Counter[Entry], shared: Counter[Entry]) -> dict[Entry, CellStep]:
+    """All steps, by their output, of which other nodes read nothing but h and c.
+
+    `shared` counts the layers that have a weight."""
     steps = {}
     for node in graph.nodes:
         step = _step(Entry(node)) if node.op is not None else None
         if step is None:
             continue
         inside = _uses_inside(step)
-        if all(uses[entry] == inside[entry] for part in step.inside
-               for entry in (Entry(part, i) for i in range(part.num_outputs))
-               if entry not in (step.h, step.state)):
+        read = next((entry for part in step.inside
+                     for entry in (Entry(part, i) for i in range(part.num_outputs))
+                     if entry not in (step.h, step.state) and uses[entry] != inside[entry]), None)
+        if read is None:
             steps[step.h] = step
+        elif any(shared[layer.weight] >= MIN_STEPS for layer in step.layers):
+            refused("reroll_rnn", node, obstacle("nothing else reads the inside of a step",
+                                                 read=read))
     return steps
 
 
@@ -288,25 +306,43 @@ def _links(steps: dict[Entry, CellStep], uses: Counter[Entry]) -> dict[Entry, tu
     """h of a step -> the step after it, and which of its layers reads h."""
     links: dict[Entry, tuple[CellStep, int]] = {}
     ambiguous = set()
+    reasons: dict[Entry, Obstacle | None] = {}
     for step in steps.values():
-        recurrent = [k for k, cell in step.cells.items() if _continues(step, k, cell, steps, uses)]
+        gaps = {k: _gap(step, k, cell, steps[step.layers[k].data], uses)
+                for k, cell in step.cells.items() if step.layers[k].data in steps}
+        recurrent = [k for k, gap in gaps.items() if gap is None]
+        reasons[step.h] = step.mismatch or next(iter(gaps.values()), None)
         if len(recurrent) == 1:
             h = step.layers[recurrent[0]].data
-            ambiguous |= {h} & links.keys()
+            if h in links:
+                ambiguous.add(h)
+                why = obstacle("one step continues another", before=h.node)
+                reasons[links[h][0].h] = reasons[step.h] = why
             links[h] = step, recurrent[0]
-    return {h: link for h, link in links.items() if h not in ambiguous}
+    links = {h: link for h, link in links.items() if h not in ambiguous}
+    linked = {*links, *(step.h for step, _ in links.values())}
+    for h, why in reasons.items():
+        if why is not None and h not in linked:
+            refused("reroll_rnn", h.node, why)
+    return links
 
 
-def _continues(step: CellStep, k: int, cell: CellKind, steps: dict[Entry, CellStep],
-               uses: Counter[Entry]) -> bool:
-    """Whether layer k alone reads h of a step that can apply the same cell, and lstm its c, which
-    no other node may read."""
-    last = steps.get(step.layers[k].data)
-    if last is None or step.layers[1 - k].data == last.h or cell not in last.cells.values():
-        return False
+def _gap(step: CellStep, k: int, cell: CellKind, last: CellStep, uses: Counter[Entry]
+         ) -> Obstacle | None:
+    """The reason why `step` does not continue `last`: layer k alone reads its h, it can apply the
+    same cell, and lstm its c, which no other node may read."""
+    if step.layers[1 - k].data == last.h:
+        return obstacle("one layer reads the step before", step=last.h.node)
+    if cell not in last.cells.values():
+        return obstacle("steps apply one cell", step=last.h.node)
     c = last.state
-    return c is None or (step.before == c and
-                         uses[c] == _uses_inside(last)[c] + _uses_inside(step)[c])
+    if c is None:
+        return None
+    if step.before != c:
+        return obstacle("a step goes on with the cell state before", state=c)
+    if uses[c] != _uses_inside(last)[c] + _uses_inside(step)[c]:
+        return obstacle("nothing else reads a cell state", state=c)
+    return None
 
 
 def _chains(first: CellStep, links: dict[Entry, tuple[CellStep, int]]) -> Iterator[CellChain]:

@@ -11,12 +11,14 @@ training (`Executor._observe`).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
 
-from ...graph import Graph
+from ...graph import Graph, Node
 from ...ops.op import Spec
+from ..remarks import is_recording, obstacle, record, refused, withheld
 from ..rewrite import Rewritten, unchanged
-from ..switches import run_pass
+from ..switches import PASSES, run_pass, unobserved
 from .blocked_layout import blocked_layout
 from .cse import cse, skip_identities
 from .fold_batch_norm import fold_batch_norm
@@ -27,7 +29,26 @@ from .hoist_constants import fold_shape_reads, hoist_constants
 from .reroll_rnn import reroll_rnn
 from .tile_batch import tile_batch
 
-__all__ = ["for_training", "simplify"]
+__all__ = ["for_training", "optimized", "simplify"]
+
+TRAINING = {"reroll_rnn", "blocked_layout", "fuse_epilogue", "hoist_constants"}
+"""Passes that run in training, too."""
+INEXACT = {"fold_batch_norm", "reroll_rnn", "blocked_layout", "fuse_epilogue", "fuse_depthwise",
+           "tile_batch"}
+"""Passes that form sums in another order."""
+CPU_ONLY = {"fuse_int8", "reroll_rnn", "blocked_layout", "fuse_depthwise", "tile_batch"}
+
+
+def optimized(graph: Graph, specs: Sequence[Spec], trained: Collection[str], exact: bool,
+              blocks: bool, apart: bool) -> Rewritten:
+    """`graph` as `for_training` or `simplify` makes it; unchanged where its nodes may be `apart`,
+    on several devices."""
+    run = partial(for_training, graph, specs, trained) if trained else partial(
+        simplify, graph, specs)
+    if not apart:
+        return run(exact, blocks)
+    _record_missed("all nodes are on one device", PASSES, partial(run, exact, blocks))
+    return unchanged(graph, specs)
 
 
 def simplify(graph: Graph, specs: Sequence[Spec], exact: bool = False, blocks: bool = False
@@ -37,6 +58,12 @@ def simplify(graph: Graph, specs: Sequence[Spec], exact: bool = False, blocks: b
     With `exact`, only passes that give bitwise the same results run.  `blocks` allows blocked
     layouts and recurrent layers, which exist on CPUs only.
     """
+    if exact:
+        _record_missed("results may be rounded differently", INEXACT,
+                       partial(simplify, graph, specs, False, blocks))
+    if not blocks:
+        _record_missed("the device is a CPU", CPU_ONLY,
+                       partial(simplify, graph, specs, exact, True))
     network = run_pass(skip_identities, unchanged(graph, specs))
     network = run_pass(cse, network)
     network = run_pass(fold_shape_reads, network)
@@ -59,14 +86,39 @@ def for_training(graph: Graph, specs: Sequence[Spec], trained: Collection[str],
     that are not trained.
     """
     network = unchanged(graph, specs)
+    _record_missed("nothing is trained", {*PASSES} - TRAINING,
+                  partial(simplify, graph, specs, exact, blocks))
     if exact:
+        _record_missed("results may be rounded differently", TRAINING,
+                       partial(for_training, graph, specs, trained, False, blocks))
         return network
     if not blocks:
+        _record_missed("the device is a CPU", CPU_ONLY,
+                       partial(for_training, graph, specs, trained, False, True))
         return run_pass(fuse_epilogue, network, trained, True)
     network = run_pass(reroll_rnn, network)
     blocked = run_pass(blocked_layout, network, trained)
     if blocked is network:    # there are no epilogues on CPUs, and no weights that are packed
+        _record_missed("some layer works on blocks", {"fuse_epilogue"},
+                       partial(run_pass, fuse_epilogue, network, trained), True)
         return network
-    network = run_pass(hoist_constants, run_pass(fuse_epilogue, blocked, trained))
-    return network._replace(groups=[group for group in network.groups
-                                    if all(node.op and node.op.derived for node in group)])
+    return run_pass(hoist_constants, run_pass(fuse_epilogue, blocked, trained), True)
+
+
+def _record_missed(rule: str, passes: Collection[str], run: Callable[[], Rewritten],
+                  with_refused: bool = False) -> None:
+    """Record, if remarks are recorded, what these passes would do in `run` as refused, since `rule`
+    does not hold; `with_refused`, also what they would refuse."""
+    if not is_recording():
+        return
+    with withheld() as remarks, unobserved():
+        network = run()
+    why, (graph, _) = obstacle(rule), network.first
+    for remark in remarks:
+        if not isinstance(remark.subject, Node) or remark.pass_name not in passes:
+            continue
+        subject = network.origin.get(remark.subject, remark.subject)
+        if remark.verdict == "done" and graph.find(subject):
+            refused(remark.pass_name, subject, why)
+        elif remark.verdict == "refused" and with_refused:
+            record(remark)

@@ -29,6 +29,7 @@ from ...ops.tensor.creation import Zeros
 from ...ops.tensor.manipulate import ExpandDims, Reshape
 from ...ops.tensor.rearrange import Transpose
 from ...ops.tensor.slicing import Concat, SliceChannel
+from ..remarks import Obstacle, obstacle, record, refused, withheld
 from ..rewrite import Replacement, Rewritten, rewrite
 from .analysis import writers_of_shared_states
 from .match_rnn import CellChain, find_chains
@@ -47,35 +48,63 @@ def reroll_rnn(before: Rewritten) -> Rewritten:
     network = before
     # One chain at a time: a stack of cells gives each layer the sequence that the one below makes.
     while True:
-        known = network.specs
-        for chain in find_chains(network.graph):
-            state = _state_spec(chain, network, known, layer_specs)
-            nodes = state and _chain_last(chain, network.graph)
-            after = state and nodes and _replace(network, chain, state, nodes, layer_specs)
-            if after and _state_order(after) == _state_order(network):
-                network = after
-                break
-        else:
+        with withheld() as remarks:
+            layers = (_layer_of(chain, network, layer_specs)
+                      for chain in find_chains(network.graph))
+            after = next(filter(None, layers), None)
+        # What is refused now may be done after other layers.
+        verdict = "refused" if after is None else "done"
+        record(*(remark._replace(subject=network.origin.get(remark.subject, remark.subject))
+                 for remark in remarks if remark.verdict == verdict
+                 and isinstance(remark.subject, Node)))
+        if after is None:
             return network if network is before else _cancel_joins(network, layer_specs)
+        network = after
 
 
-def _state_spec(chain: CellChain, network: Rewritten, known: Sequence[Spec | None],
-                layer_specs: LayerSpecs) -> Spec | None:
-    """Spec (N, H) of the states; None where shapes or types are not those of a layer."""
+def _layer_of(chain: CellChain, network: Rewritten, layer_specs: LayerSpecs) -> Rewritten | None:
+    """`network` with a layer instead of a chain; None where that is not allowed."""
+    last = chain.steps[-1].h.node
+    state = _state_spec(chain, network, layer_specs)
+    nodes = state if isinstance(state, Obstacle) else _chain_last(chain, network.graph)
+    if isinstance(state, Obstacle) or isinstance(nodes, Obstacle):
+        refused("reroll_rnn", last, cast("Obstacle", nodes))
+        return None
+    with withheld() as remarks:
+        after = _replace(network, chain, state, nodes, layer_specs)
+    if _state_order(after) != _state_order(network):
+        refused("reroll_rnn", last, obstacle("states change in the order of before"))
+        return None
+    record(*remarks)
+    return after
+
+
+def _state_spec(chain: CellChain, network: Rewritten, layer_specs: LayerSpecs
+                ) -> Spec | Obstacle:
+    """Spec (N, H) of the states, or the reason why shapes or types are not those of a layer."""
+    known = network.specs
 
     def spec(entry: Entry) -> Spec | None:
         return known[network.graph.eid(entry)] or layer_specs.get(_original(network, entry))
 
     step, i2h, h2h = chain.steps[0], chain.i2h[0], chain.h2h[0]
     x = spec(i2h.data)
-    size, rest = divmod(i2h.rows, len(GATES[step.mode]))
-    if x is None or len(x.shape) != 2 or rest or x.dtype not in (np.float32, np.float64):
-        return None
-    state = Spec((x.shape[0], size), x.dtype)
-    initial = [h2h.data, *([step.before] if step.before else [])]
-    if any(spec(layer.data) != x for layer in chain.i2h) or any(spec(e) != state for e in initial):
-        return None
-    return state if spec(h2h.weight) == Spec((i2h.rows, size), x.dtype) else None
+    if x is None or spec(h2h.weight) is None:
+        return obstacle("shapes are known before other passes", input=i2h.data)
+    if len(x.shape) != 2:
+        return obstacle("inputs are matrices", input=i2h.data, shape=x.shape)
+    if x.dtype not in (np.float32, np.float64):
+        return obstacle("it computes in float32 or float64", dtype=str(x.dtype))
+    # Gates divide the rows, since SliceChannel does.
+    state = Spec((x.shape[0], i2h.rows // len(GATES[step.mode])), x.dtype)
+    for layer in chain.i2h:
+        if spec(layer.data) != x:
+            return obstacle("inputs of all steps have one shape", input=layer.data)
+    for first in (h2h.data, step.before):
+        if first is not None and spec(first) != state:
+            return obstacle("first states have the shape of others", state=first,
+                            shape=state.shape)
+    return state
 
 
 def _original(network: Rewritten, entry: Entry) -> Entry:
@@ -88,10 +117,10 @@ def _state_order(network: Rewritten) -> list[Node]:
     return [network.origin.get(node, node) for node in writers_of_shared_states(network.graph)]
 
 
-def _chain_last(chain: CellChain, graph: Graph) -> list[Node] | None:
+def _chain_last(chain: CellChain, graph: Graph) -> list[Node] | Obstacle:
     """The graph's nodes in another topological order: the chain and its dependents last.
 
-    None if the chain reads something that depends on it, such as attention over earlier outputs.
+    The chain must not read something that depends on it, such as attention over earlier outputs.
     """
     inside = {node for step in chain.steps for node in step.inside}
     dependent: dict[Node, None] = {}
@@ -100,8 +129,9 @@ def _chain_last(chain: CellChain, graph: Graph) -> list[Node] | None:
             dependent[node] = None
     read = [chain.h2h[0].data, *chain.cell.h2h, chain.steps[0].before,
             *(entry for layer in chain.i2h for entry in layer[:3])]
-    if any(entry is not None and entry.node in dependent for entry in read):
-        return None
+    for entry in read:
+        if entry is not None and entry.node in dependent:
+            return obstacle("no step reads what depends on another one", input=entry)
     return [node for node in graph.nodes if node not in dependent] + list(dependent)
 
 
