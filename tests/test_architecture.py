@@ -6,12 +6,12 @@ from __future__ import annotations
 import ast
 import dataclasses
 import importlib
+import importlib.util
 import inspect
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -53,18 +53,23 @@ def test_every_package_has_its_paragraph():
     assert bold == {f"{name}/" for name in packages} | {f"{name}.py" for name in modules}
 
 
-def test_the_picture_is_up_to_date():
-    result = subprocess.run([sys.executable, "docs/generate_architecture.py", "--check"], cwd=ROOT,
-                            capture_output=True, text=True)
-    assert result.returncode == 0, result.stderr
+@pytest.fixture(scope="module")
+def script() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("generate_architecture",
+                                                  ROOT / "docs" / "generate_architecture.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
-def test_the_rooms_of_the_picture_exist():
-    sys.path.insert(0, str(ROOT / "docs"))
-    try:
-        rooms = importlib.import_module("generate_architecture").ROOMS
-    finally:
-        del sys.path[0]
-    missing = [name for room in rooms for name in re.findall(r"[\w/]+\.py|[\w/]+/", room.files)
+def test_the_picture_is_up_to_date(script):
+    assert script.text() == script.FILE.read_text(encoding="utf-8"), (
+        "run python docs/generate_architecture.py")
+
+
+def test_the_rooms_of_the_picture_exist(script):
+    missing = [name for room in script.ROOMS
+               for name in re.findall(r"[\w/]+\.py|[\w/]+/", room.files)
                if not any((ROOT / folder / name).exists() for folder in ("nbmod", "nbmod/ops"))]
     assert missing == []
