@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from .reading_path import ROOT, Function, trace, trace_bind
+from .reading_path import ROOT, Function, coverage, trace, trace_bind
 from .test_house import circles
 
 EMPTY = re.compile(r"lacks_elements|is_idle|has_zero_gradients|_prepare_eagerly|_write_zeros")
@@ -90,6 +90,7 @@ def figures() -> Iterator[tuple[str, Callable[[], object]]]:
     yield "attributes of Executor", lambda: len(attributes(ROOT / "executor.py", "Executor"))
     yield "parameters typed Any in ops/", share
     yield "a fit at run time", lambda: lines_of(trace())
+    yield "of these, on the reading page", lambda: f"{coverage(trace()):.1%}"
     yield "a bind", lambda: lines_of(trace_bind())
 
 
