@@ -426,7 +426,7 @@ class Executor:
                 alive_at: str | int | None = None) -> Answer: ...
 
     @overload
-    def explain(self, *, step: str | int) -> Answer: ...
+    def explain(self, *, step: str | int, measured: MeasuredFacts | None = None) -> Answer: ...
 
     def explain(self, node: str | int | None = None, *, not_in: str | None = None,
                 alive_at: str | int | None = None, step: str | int | None = None,
@@ -447,7 +447,8 @@ class Executor:
         step : int or str, optional
             A step by number or name: what it does, where, by which implementation.
         measured : MeasuredFacts, optional
-            Times of the steps, from `bench.step_facts(executor)`.
+            Times of the steps, from `bench.step_facts(executor)`: what bounds them, and how far
+            they are from that.
 
         Returns
         -------

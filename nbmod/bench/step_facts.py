@@ -38,7 +38,7 @@ def step_facts(executor: Executor, rounds: int = 10) -> MeasuredFacts:
     --------
     >>> from nbmod import bench
     >>> executor = mx.sym.exp(mx.sym.Variable("x")).simple_bind(mx.cpu(), x=(64, 64))
-    >>> explanation = executor.explain(bench.step_facts(executor, rounds=2))
+    >>> explanation = executor.explain(measured=bench.step_facts(executor, rounds=2))
     >>> explanation.facts.measured.steps[0].seconds < 1
     True
     """

@@ -167,7 +167,7 @@ def _measured(network: _PlannedNetwork, ctx: Context) -> Explanation:
     executor = network.symbol.simple_bind(ctx, grad_req=network.requests,
                                           type_dict=network.types, **shapes)
     fill(executor)
-    return executor.explain(step_facts(executor))
+    return executor.explain(measured=step_facts(executor))
 
 
 def _holds_facts(path: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .node_history import NodeHistory
-from .schema import Json, PlanFacts, StepFacts
+from .schema import Json, PlanFacts, StepFacts, StepTimeFacts
 from .wording import (
     Answer,
     counted,
@@ -43,6 +43,10 @@ def step_answer(history: NodeHistory, index: int) -> Answer:
               if each is not None)
     lines += (f"  its gradient: {step_label(plan, each)}" for each in gradients)
     lines += (f"  {line}" for line in _work(step))
+    time = next((each for each in facts.measured.steps if each.step == index), None) if (
+        facts.measured) else None
+    if time is not None:
+        lines.append(f"  {_time(time)}")
     for body in step.subgraphs:
         lines += [f"  runs a body of {counted(len(body.steps), 'step')} in "
                   f"{body.memory.total:,} bytes:",
@@ -51,7 +55,9 @@ def step_answer(history: NodeHistory, index: int) -> Answer:
         "step": index, "name": step.name, "op": step.op, "computes": computes,
         "reads": list(step.reads), "writes": list(step.writes), "scratch": list(step.scratch),
         "operations": step.operations, "nbytes": step.nbytes, "forward": step.forward,
-        "gradients": gradients, "is_view": step.is_view}
+        "gradients": gradients, "is_view": step.is_view,
+        "seconds": None if time is None else time.seconds,
+        "share": None if time is None else time.share, "roof": "" if time is None else time.roof}
     return Answer("\n".join(lines), data)
 
 
@@ -73,3 +79,13 @@ def _work(step: StepFacts) -> Iterator[str]:
     yield (f"{step.operations:,} operations, " if step.operations else "") + (
         f"{step.nbytes:,} bytes read and written")
     yield from described_implementation(step.implementation)
+
+
+def _time(time: StepTimeFacts) -> str:
+    """The measured time, and how far it is from the roof that bounds the step."""
+    text = f"measured: {time.seconds * 1e3:.4g} ms"
+    if time.noise is not None:
+        text += f" +-{time.noise:.0%}"
+    return text if time.share is None else (
+        f"{text}, bounded by {time.roof}: {time.share:.0%} of that, where it would take "
+        f"{time.share * time.seconds * 1e3:.4g} ms")

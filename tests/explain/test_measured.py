@@ -14,7 +14,7 @@ from tests.explain.test_facts import bound
 @pytest.mark.parametrize("grad_req", ["null", "write"])
 def test_every_step_has_a_time(grad_req):
     executor = bound(grad_req)
-    explanation = executor.explain(bench.step_facts(executor, rounds=2))
+    explanation = executor.explain(measured=bench.step_facts(executor, rounds=2))
     facts, measured = explanation.facts, explanation.facts.measured
     assert [each.step for each in measured.steps] == list(range(len(facts.plan.steps)))
     assert all(each.seconds > 0 for each in measured.steps)
@@ -22,6 +22,9 @@ def test_every_step_has_a_time(grad_req):
     for each in measured.steps:
         step = facts.plan.steps[each.step]
         assert (each.roof in roofs and each.share > 0) if step.nbytes else each.share is None
+        answer = explanation.step(each.step)
+        assert (answer.data["seconds"], answer.data["share"]) == (each.seconds, each.share)
+        assert (f"bounded by {each.roof}" in str(answer)) == (each.share is not None)
     assert from_json(json.loads(explanation.json())).measured.steps == measured.steps
 
 
