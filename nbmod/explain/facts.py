@@ -43,7 +43,7 @@ from .schema import (
     TensorFacts,
 )
 
-__all__ = ["facts_of"]
+__all__ = ["facts_of", "plan_facts"]
 
 
 def facts_of(symbol: Inferred, options: CompileOptions, name: str, outputs: Sequence[str],
@@ -317,8 +317,8 @@ class _Planned:
         planned = sum(compiled.sizes[eid] for eid, sid in enumerate(plan.storage) if sid != NONE)
         workspaces = sum(plan.storages[sid].size for sids in plan.scratch for sid in sids)
         return MemoryFacts(plan.total_bytes, plan.held_bytes,
-                      {str(compiled.spaces[space]): nbytes
-                       for space, nbytes in sorted(plan.arena.items())},
+                      {str(context): plan.arena.get(space, 0)
+                       for space, context in enumerate(compiled.spaces)},
                       planned + workspaces, live, live.index(max(live)) if live else None)
 
     def _steps(self) -> Iterator[StepFacts]:
@@ -335,11 +335,11 @@ class _Planned:
                 list(plan.scratch[index]), *costs[index],
                 None if node.source is None else order.get(id(node.source)),
                 _implementation(compiled.choices[index]),
-                [_body(each.compiled) for each in compiled.subgraphs.get(index, ())])
+                [plan_facts(each.compiled) for each in compiled.subgraphs.get(index, ())])
 
 
-def _body(compiled: CompiledGraph) -> PlanFacts:
-    """The plan of a body, whose nodes have numbers of their own."""
+def plan_facts(compiled: CompiledGraph) -> PlanFacts:
+    """The plan of a compiled graph by itself, whose nodes have numbers of their own."""
     numbered = _NumberedNodes()
     numbered.add(compiled.graph, compiled.specs)
     return _Planned(compiled, numbered).plan()

@@ -89,3 +89,19 @@ def test_a_plan_that_would_be_another_one_is_refused(monkeypatch):
     monkeypatch.setattr(mx.core.config.CONFIG, "check", 2)     # guards behind workspaces
     with pytest.raises(MXNetError, match="another plan"):
         executor.explain()
+
+
+def test_arenas_have_the_numbers_of_spaces():
+    """Also where the first context has no memory of its own."""
+    with mx.AttrScope(ctx_group="one"):
+        net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=8, name="first")
+    with mx.AttrScope(ctx_group="two"):
+        net = mx.sym.FullyConnected(mx.sym.exp(net), num_hidden=8, name="second")
+    executor = net.simple_bind(mx.cpu(0), grad_req="write", data=(4, 8),
+                               group2ctx={"one": mx.cpu(1), "two": mx.cpu(2)})
+    plan = executor.explain().facts.plan
+    arenas = [*plan.memory.arenas]
+    planned = [entry for entry in plan.entries if entry.storage is not None]
+    assert {plan.steps[entry.producer].context for entry in planned} == {"cpu(1)", "cpu(2)"}
+    for entry in planned:
+        assert arenas[plan.storages[entry.storage].space] == plan.steps[entry.producer].context
