@@ -21,7 +21,7 @@ from .core.reprs import safe_repr
 from .execution.bind import Arrays, BindArguments, reshape
 from .execution.call_arguments import copy_parameters, load_arguments
 from .execution.compile_ahead import announce
-from .execution.debug import PlanChart, described, plan_chart
+from .execution.debug import described
 from .execution.first_answers import FirstAnswers, first_answers
 from .execution.pipeline import CompiledGraph
 from .execution.programs import planned_program, program_of
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from .execution.arena import Arena
     from .execution.steps import ExecutorProgram, States, Step, StepWatcher
     from .explain.explanation import Explanation
+    from .explain.plan_chart import PlanChart
     from .explain.schema import MeasuredFacts
     from .explain.wording import Answer
     from .symbol import Symbol
@@ -486,13 +487,14 @@ class Executor:
         return self.explain().compare(other.explain() if isinstance(other, Executor) else other)
 
     def plan_chart(self, path: str | PathLike[str] | None = None) -> PlanChart:
-        """Draw the memory plan as an SVG image: steps on the x-axis, addresses on the y-axis.
-
-        Notebooks show the result as a picture; it is SVG text, a str.
+        """Draw the memory plan as SVG text, which notebooks show: steps and their addresses.
 
         Parameters
         ----------
         path : str or path, optional
             File that the image is written to.
         """
-        return plan_chart(self.compiled, self._binding.symbol.name or "graph", path)
+        from .explain.facts import plan_facts
+        from .explain.plan_chart import plan_chart
+
+        return plan_chart(plan_facts(self.compiled), self._binding.symbol.name or "graph", path)

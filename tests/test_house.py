@@ -70,6 +70,8 @@ UPWARD_IMPORTS = {
     ("ndarray.invocation", "ndarray.sparse_eager"): "calls with sparse arrays go there",
     ("executor", "explain.explanation"): "`explain` is a method",
     ("executor", "explain.ladder"): "NBMOD_DEBUG tells of plans at bind",
+    ("executor", "explain.facts"): "`explain` is a method",
+    ("executor", "explain.plan_chart"): "`plan_chart` is a method",
     ("ops.device", "ops.optimizer.multi_tensor_apply"): "devices run kernels of all layers",
     ("startup.sitecustomize", "compat.mxnet_name"):
         "children import nbmod when they import MXNet or NumPy",

@@ -20,6 +20,7 @@
     ladder.py           the texts of NBMOD_DEBUG
     advice.py           what to change in a network, and what that changes
     html_page.py        the facts as a page: one HTML file, from the files in `page/`
+    plan_chart.py       the memory plan as an image
 
 Facts are values that are decided at bind; nothing is recorded unless it is asked for.  Begin with
 `schema.py`.  Imports `base`, `execution`, `graph`, `ops` and `passes`.

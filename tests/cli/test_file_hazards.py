@@ -115,9 +115,7 @@ def dump(path):
 
 
 def chart(path):
-    from nbmod.execution.debug import plan_chart
-
-    plan_chart(net().simple_bind(mx.cpu(), data=(1, 3)).compiled, "net", path)
+    net().simple_bind(mx.cpu(), data=(1, 3)).plan_chart(path)
 
 
 def export(path):
