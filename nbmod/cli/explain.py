@@ -68,6 +68,10 @@ def _add_questions(group: argparse._ArgumentGroup) -> None:
         "bound, and what that changes; with --run also in milliseconds")
     add("--without", nargs="*", metavar="PASS", help="the bytes, steps and traffic that passes are "
         "worth, as a table; default: all that changed something, and recomputation (mirror)")
+    add("--reproduce", metavar="STEP", help="write a script that runs and times a step, by its "
+        "number or name, by itself; its arrays are random numbers")
+    add("--out", metavar="FOLDER", default=".", help="the folder of --reproduce; default: the "
+        "current one")
     add("--diff", metavar="OTHER", help="what differs in another plan: facts that --json wrote, or "
         "a network, which is planned with the same options")
 
@@ -119,6 +123,8 @@ def run(options: argparse.Namespace) -> int:
 
 def _answers(explanation: Explanation, options: argparse.Namespace) -> Iterator[Answer]:
     """The answers to the questions that options ask."""
+    from ..explain.wording import Answer
+
     yield from map(explanation.why, options.why)
     yield from (explanation.why_not(*each) for each in options.why_not)
     yield from (explanation.alive(*each) for each in options.alive)
@@ -130,6 +136,9 @@ def _answers(explanation: Explanation, options: argparse.Namespace) -> Iterator[
         yield explanation.advice()
     if options.without is not None:
         yield explanation.without(*options.without)
+    if options.reproduce is not None:
+        path = explanation.reproducer(options.reproduce).save(options.out)
+        yield Answer(f"python {path}", {"script": str(path)})
     if options.diff:
         yield explanation.compare(_explanation([options.diff], options))
 

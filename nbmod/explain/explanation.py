@@ -21,6 +21,7 @@ from .node_history import NodeHistory
 from .overview import overview
 from .plan_comparison import compared
 from .plan_names import PlanNames
+from .reproducer import Reproducer, reproducer_of
 from .schema import BindFacts, MeasuredFacts, Variant, from_json, to_json
 from .step_answers import step_answer
 from .variants_table import variants_answer
@@ -300,6 +301,32 @@ class Explanation:
                     f"the plan without {name}").variant(name)])
         known = self._known_variants()
         return [known[name] for name in names]
+
+    def reproducer(self, step: str | int) -> Reproducer:
+        """The nodes that a step computes, or is the gradient of, by themselves.
+
+        Its `save` writes a script and its arrays into a folder: the script times the step by the
+        kernel bench, with the same shapes, types and parameters.
+
+        Parameters
+        ----------
+        step : str or int
+            The number of the step, or the name of its node.
+
+        Raises
+        ------
+        MXNetError
+            If there is no such step, or a pass has added it: then it computes no node.
+
+        Examples
+        --------
+        >>> net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=8, name="fc")
+        >>> executor = net.simple_bind(mx.cpu(), grad_req="null", data=(64, 512))
+        >>> executor.explain().reproducer("fc").name
+        'step0_fc'
+        """
+        return reproducer_of(self._history, self._network("the network itself"),
+                             self._names.step(step))
 
     def _known_variants(self) -> dict[str, Variant]:
         return {each.without or each.added: each for each in self.facts.variants}

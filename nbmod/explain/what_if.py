@@ -75,6 +75,14 @@ class WhatIf:
         return self._compile(options=replace(self.options,
                                              requests={**self.options.requests, **requests}))
 
+    def part(self, symbol: Inferred, requests: Mapping[str, str]) -> CompiledGraph:
+        """The plan of a part of the network, with requests for gradients."""
+        ctx, names = self.options.ctx, [node.name for node in symbol.graph.variables]
+        devices = dict.fromkeys(names, ctx)
+        return self._compile(symbol=symbol, options=replace(
+            self.options, requests={**dict.fromkeys(names, "null"), **requests}, devices=devices,
+            gradient_devices=devices, groups={}))
+
     def moved(self, index: int, place: int) -> CompiledGraph:
         """The plan whose step `index` runs before step `place`, which comes earlier."""
         compiled = self.compiled

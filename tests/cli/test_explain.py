@@ -123,3 +123,11 @@ def test_unknown_names_are_one_line_on_stderr(saved, explain):
     assert status == 1 and not text and told.startswith("nbmod: explain: there is no node")
     with pytest.raises(SystemExit):
         explain(saved, "--shape", "data=1,1,6,6", "--alive", "conv")
+
+
+def test_reproducers_are_written(saved, explain, tmp_path):
+    folder = tmp_path / "new"
+    status, text, _ = explain(saved, "--shape", "data=1,1,6,6", "--reproduce", "0", "--out", folder)
+    names = {path.suffix for path in folder.iterdir()}
+    assert status == 0 and names == {".py", ".json", ".npz"}
+    assert text.split()[1].startswith(str(folder))
