@@ -7,10 +7,10 @@ would go.  The best comes first: the share of memory or time that goes, less tha
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from ..execution.pipeline import CompiledGraph
-from .schema import Advice, BindFacts, StepFacts, StorageFacts, Variant
+from .schema import Advice, BindFacts, EntryFacts, StepFacts, StorageFacts, Variant
 from .variants_table import aligned
 from .what_if import MIRROR, WhatIf, variant_of
 from .wording import Answer, listed
@@ -25,6 +25,9 @@ BALANCE = 10
 """Operations in the time of a byte from memory, on most machines: where nothing was measured."""
 FED = frozenset({"data", "label"})
 """Inputs of operators that are fed, not trained."""
+FUSES = frozenset({"fuse_elementwise", "fuse_epilogue", "fuse_depthwise", "fuse_int8",
+                   "fold_batch_norm"})
+"""Passes that join a node with the one before."""
 INTO, FROM = "_into_blocks", "_from_blocks"
 
 
@@ -81,6 +84,7 @@ class _Advisor:
             yield from self.recomputation()
         yield from self.earlier_reads()
         yield from self.layouts()
+        yield from self.fusions()
         yield from self.slow_steps()
 
     def shares(self, advice: Advice) -> tuple[float, float]:
@@ -165,6 +169,29 @@ class _Advisor:
                     "writes", f"move {step.name} before the first or behind the last convolution",
                     self._origins(step), 0, -len(gone), 0, -nbytes, self._seconds(0, -nbytes))
 
+    def fusions(self) -> Iterator[Advice]:
+        """Nodes that are not fused with the one before, for its result is read elsewhere, too."""
+        for remark in self.facts.remarks:
+            source, readers = remark.evidence.get("input"), remark.evidence.get("readers", [])
+            if remark.verdict != "refused" or remark.pass_name not in FUSES or not (
+                    isinstance(source, Mapping) and isinstance(readers, Sequence)):
+                continue
+            entry = next((each for each in self.plan.entries if (each.node, each.output) == (
+                source["node"], source.get("output", 0))), None)
+            others = [str(each["name"]) for each in readers
+                      if isinstance(each, Mapping) and each["name"] != remark.name]
+            if entry is None or not (others or entry.is_output):
+                continue
+            name, nbytes = entry.name, entry.nbytes
+            yield Advice(
+                "fuse", remark.name, f"{remark.pass_name} needs: {remark.rule}; {name}, "
+                f"{nbytes:,} bytes, is {f'read by {listed(others)}' if others else 'an output'}, "
+                f"too (rule at nbmod/{remark.where})",
+                f"let {listed(others)} read {remark.name} instead of {name}" if others else
+                f"leave {name} out of the outputs", [] if remark.node is None else [remark.node],
+                -nbytes if self._is_at_peak(entry) else 0, -1, 0, -2 * nbytes,
+                self._seconds(0, -2 * nbytes))
+
     def slow_steps(self) -> Iterator[Advice]:
         """Measured steps that are far from their roofs."""
         for each in self.facts.measured.steps if self.facts.measured else ():
@@ -225,6 +252,14 @@ class _Advisor:
     def _is_kept(self, storage: StorageFacts) -> bool:
         first, last = (self.plan.steps[index] for index in (storage.first, storage.last))
         return (first.phase, last.phase) == ("forward", "backward")
+
+    def _is_at_peak(self, entry: EntryFacts) -> bool:
+        """Whether an entry takes memory when most is in use."""
+        peak = self.plan.memory.peak_step
+        if entry.storage is None or peak is None:
+            return False
+        storage = self.plan.storages[entry.storage]
+        return storage.held or storage.first <= peak <= storage.last
 
     def _earliest(self, index: int) -> int:
         """The first place of a step: after those whose results it reads."""

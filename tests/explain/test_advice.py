@@ -48,6 +48,16 @@ def convolved(between):
     return net
 
 
+def activated(reader):
+    """A layer with ReLU, the sum of one of the two, or the layer itself, being an output, too."""
+    layer = dense(SYM.Variable("data"), 256, "layer")
+    net = SYM.relu(layer, name="relu")
+    read = {"layer": layer, "relu": net}.get(reader)
+    others = [] if reader == "nothing" else [layer] if read is None else [
+        SYM.sum(read, axis=1, name="sum")]
+    return SYM.Group([net, *others])
+
+
 def plan_of(net, grad_req="write", **shapes):
     executor = net.simple_bind(mx.cpu(), grad_req=grad_req, **(shapes or DATA))
     return executor.explain()
@@ -112,6 +122,16 @@ def test_steps_between_reorders_of_layouts():
     moved = [sum(step.nbytes for step in each.facts.plan.steps) for each in (before, after)]
     assert counts[1] - counts[0] == advice.steps
     assert moved[1] - moved[0] == pytest.approx(advice.nbytes, rel=0.2)
+
+
+@pytest.mark.parametrize(("reader", "after", "change"), [
+    ("output", "nothing", "leave layer out of the outputs"),
+    ("layer", "relu", "let sum read relu instead of layer")])
+def test_nodes_that_are_not_fused(reader, after, change):
+    before = plan_of(activated(reader), "null")
+    advice = advice_of(before, "fuse", "relu")
+    assert advice.change == change and "fuse_epilogue needs: " in advice.reason
+    assert_came_true(advice, before, plan_of(activated(after), "null"))
 
 
 def test_steps_far_from_their_roofs():
