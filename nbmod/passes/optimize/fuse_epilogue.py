@@ -95,7 +95,10 @@ class _Epilogues:
             op = self.host_of(entry, old)
             if op is None:
                 continue
-            why = op if isinstance(op, Obstacle) else self.cannot_add(op, old.node, node)
+            if isinstance(op, Obstacle):
+                reasons.append(op)
+                continue
+            why = self.cannot_add(op, old.node, node)
             if why is None:
                 return _replaced(node, old, entry.node, replace(op, add=True), add=other)
             reasons.append(why)

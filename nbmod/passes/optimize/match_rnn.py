@@ -321,9 +321,9 @@ def _links(steps: dict[Entry, CellStep], uses: Counter[Entry]) -> dict[Entry, tu
             links[h] = step, recurrent[0]
     links = {h: link for h, link in links.items() if h not in ambiguous}
     linked = {*links, *(step.h for step, _ in links.values())}
-    for h, why in reasons.items():
-        if why is not None and h not in linked:
-            refused("reroll_rnn", h.node, why)
+    for h, reason in reasons.items():
+        if reason is not None and h not in linked:
+            refused("reroll_rnn", h.node, reason)
     return links
 
 
