@@ -143,12 +143,14 @@ def test_pages_print_what_they_say(page, monkeypatch):
 def test_the_readme_example_learns(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    code, = re.findall(r"```python\n(.*?)```", text, re.S)
-    mx.random.seed(0)
+    (code, shown), = re.findall(r"```python\n(.*?)```\n\n```\n(.*?)```", text, re.S)
     exec(compile(code, "README.md", "exec"), {})
     printed = capsys.readouterr().out
-    accuracy = float(re.search(r"'accuracy', (?:np\.float\d+\()?([\d.]+)", printed).group(1))
-    assert accuracy > 0.8 and "MB allocated" in printed
+    # Other CPUs round otherwise, and have other workspaces.
+    numbers = re.compile(r"\d+\.\d+|[\d,]+ bytes")
+    assert numbers.sub("#", printed) == numbers.sub("#", shown)
+    accuracy = float(re.search(r"'accuracy', ([\d.]+)", printed).group(1))
+    assert accuracy > 0.8
     assert {path.name for path in tmp_path.iterdir()} == {
         "classifier-symbol.json", "classifier-0020.params"}
 
