@@ -87,7 +87,8 @@ class _Aliases:
                 piece = AliasedRows(offset, step.rows, row if step.rows > 1 else 0)
                 why = self._misfit(eid, whole, piece, step.space)
                 if why is not None:
-                    refused("alias_concat", EntryId(eid), why)
+                    refused("alias_concat", EntryId(eid), why._replace(
+                        evidence={"whole": EntryId(whole), **why.evidence}))
                 else:
                     self._assign(eid, whole, piece, self.overwritten.get(whole, len(self.steps)))
         return self.pieces

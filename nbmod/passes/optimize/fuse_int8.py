@@ -101,11 +101,9 @@ def _joined(node: Node, inputs: list[Entry]) -> Replacement | Obstacle:
         requantize = cast("Requantize", node.op)
         if not requantize.calibrated:
             return obstacle("its range is calibrated")
-        if layer.requantize is not None:
-            return obstacle("the layer is requantized once", layer=host)
         layer = replace(layer, requantize=requantize)
     elif layer.target != np.int8:
-        return obstacle("the layer is requantized before", layer=host)
+        return obstacle("the layer gives int8", layer=host, gives=str(layer.target))
     else:
         layer = replace(layer, relu=True)
     new_host = Node(layer, host.name, host.inputs, host.attrs)

@@ -31,8 +31,8 @@ from .tile_batch import tile_batch
 
 __all__ = ["for_training", "optimized", "simplify"]
 
-TRAINING = {"reroll_rnn", "blocked_layout", "fuse_epilogue", "hoist_constants"}
-"""Passes that run in training, too."""
+TRAINING = {"reroll_rnn", "blocked_layout", "fuse_epilogue"}
+"""Passes that run in training as in inference."""
 INEXACT = {"fold_batch_norm", "reroll_rnn", "blocked_layout", "fuse_epilogue", "fuse_depthwise",
            "tile_batch"}
 """Passes that form sums in another order."""
