@@ -38,10 +38,11 @@ def program_of(binding: BindArguments, shared: SharedMemory, states: States, bin
 def planned_program(binding: BindArguments, shared: SharedMemory, states: States,
                     optimize: bool = True) -> PlannedProgram:
     """Compile a network and give its plan arrays; without `optimize`, no pass changes its graph."""
+    options = binding.options(optimize)
     with explained(binding.inferred):
-        compiled = compile_graph(binding.inferred, binding.options(optimize))
+        compiled = compile_graph(binding.inferred, options)
     if CONFIG.debug:
         print(f"bind {binding.symbol.name}: {len(compiled.nodes)} steps, "
               f"{sum(compiled.sizes):,} bytes of entries in "
               f"{compiled.plan.total_bytes:,} bytes")
-    return PlannedProgram(binding, compiled, shared, states, disabled_passes())
+    return PlannedProgram(binding, compiled, shared, states, options, disabled_passes())

@@ -38,7 +38,7 @@ from .call_arguments import load_head_gradients
 from .debug import debug_str
 from .derived_constants import DerivedConstants, derive
 from .interpreter import located
-from .pipeline import CompiledGraph, CompiledSubgraph
+from .pipeline import CompiledGraph, CompiledSubgraph, CompileOptions
 from .sanitizer import checks
 
 __all__ = ["BoundGraph", "BoundSubgraph", "ExecutorProgram", "PlannedProgram",
@@ -232,14 +232,16 @@ class PlannedProgram:
         What is computed only when a parameter has changed.
     watchers : list of StepWatcher
         Called before and after every step.
+    options : CompileOptions
+        With which the network was compiled.
     disabled : frozenset of str
-        Passes that were switched off when the network was compiled.
+        Passes that were switched off then.
     """
 
     def __init__(self, binding: BindArguments, compiled: CompiledGraph, shared: SharedMemory,
-                 states: States, disabled: frozenset[str] = frozenset()):
+                 states: States, options: CompileOptions, disabled: frozenset[str]):
         self.binding, self.compiled, self.states = binding, compiled, states
-        self.disabled = disabled
+        self.options, self.disabled = options, disabled
         with explained(binding.inferred):
             self._head_arrays, self._external = self._external_arrays()
             self.constants: list[DerivedConstants] = []

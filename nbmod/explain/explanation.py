@@ -54,7 +54,7 @@ class Explanation:
     def of(cls, program: PlannedProgram, measured: MeasuredFacts | None = None) -> Explanation:
         """The explanation of a program, whose network is compiled once more, without arrays."""
         binding, symbol = program.binding, program.binding.symbol
-        options, disabled = binding.options(), sorted(program.disabled)
+        options, disabled = program.options, sorted(program.disabled)
         facts = facts_of(binding.inferred, options, symbol.name or "group", symbol.list_outputs(),
                          disabled, program.compiled)
         return cls(replace(facts, measured=measured),

@@ -8,6 +8,7 @@ import pytest
 
 import nbmod as mx
 from nbmod.base import MXNetError
+from nbmod.executor import Executor
 from nbmod.explain.schema import from_json, to_json
 
 
@@ -81,6 +82,13 @@ def test_passes_that_were_switched_off_stay_off():
     facts = executor.explain().facts
     assert facts.network.disabled_passes == ["blocked_layout"]
     assert "blocked_layout" not in [each.name for each in facts.passes]
+
+
+def test_a_plan_without_passes_is_explained():
+    """As networks are bound where there is no compiler."""
+    executor = Executor(bound()._binding, optimize=False)
+    facts = executor.explain().facts
+    assert [each.name for each in facts.passes] == ["with_gradients", "write_gradients"]
 
 
 def test_a_plan_that_would_be_another_one_is_refused(monkeypatch):
