@@ -168,6 +168,9 @@ class Tried:
         self.page.evaluate("name => window.app.store.select('step', "
                            "window.app.plan.steps.findIndex(step => step.name === name))", name)
 
+    def show(self, view):
+        self.page.locator(f"#tab-{view}").click()
+
     def selected(self):
         return self.page.evaluate("window.app.store.focus")
 
@@ -180,8 +183,21 @@ class Tried:
 
 @pytest.fixture(scope="module")
 def written(facts, tmp_path_factory):
+    """A page with all sections that facts may have, and another plan."""
     path = tmp_path_factory.mktemp("page") / "page.html"
-    path.write_text(html_page.page(facts, explained("null").facts), encoding="utf-8")
+    text, plain = html_page.page(facts, explained("null").facts), to_json(facts)
+    times = [{"step": index, "seconds": 1e-5 * (index + 1), "noise": 0.01, "share": 0.5,
+              "roof": "L2 bandwidth"} for index, step in enumerate(facts.plan.steps)
+             if not step.is_view]
+    sections = {
+        "measured": {"threads": 2, "runs": 9, "steps": times, "operations": {"float32": 1e11},
+                     "bandwidths": {"L2": 1e11, "memory": 1e10}},
+        "advice": [{"kind": "unread gradient", "subject": "data", "reason": "nothing reads it",
+                    "change": "grad_req={'data': 'null'}", "nodes": [0], "total": -4096,
+                    "steps": 0, "operations": -100, "nbytes": 0, "seconds": -1e-3}]}
+    old, new = (json.dumps(each, separators=(",", ":")) for each in (plain, {**plain, **sections}))
+    assert old in text
+    path.write_text(text.replace(old, new), encoding="utf-8")
     return path
 
 
@@ -193,6 +209,8 @@ def tried(browser, written):
 
 
 def test_every_view_shows_the_selection(tried):
+    assert tried.views() == [
+        "advice", "passes", "memory", "steps", "timeline", "gradient", "compare"]
     for number, view in enumerate(tried.views(), 1):
         tried.page.keyboard.press(str(number))
         assert tried.page.locator(f"#view-{view}").is_visible()
@@ -228,7 +246,7 @@ def test_links_lead_from_step_to_tensor_to_storage_to_the_last_reader(tried, fac
 
 def test_the_selected_node_keeps_its_place_from_pass_to_pass(tried, facts):
     stages = len(facts.passes) + 1
-    tried.page.keyboard.press("1")
+    tried.show("passes")
     tried.select("conv2")
     places = set()
     for stage in range(stages):
@@ -266,6 +284,7 @@ def test_the_keyboard_reaches_everything(tried):
     for view in [*views[1:], views[0]]:
         tried.page.keyboard.press("ArrowRight")
         assert tried.page.evaluate("document.activeElement.id") == f"tab-{view}"
+    tried.show("passes")
     tried.page.locator("#view-passes .rows").focus()
     tried.page.keyboard.press("End")
     last = tried.selected()
@@ -286,7 +305,7 @@ def test_the_keyboard_reaches_everything(tried):
 
 
 def test_a_click_on_a_box_selects_its_storage(tried, facts):
-    tried.page.keyboard.press(str(1 + tried.views().index("memory")))
+    tried.show("memory")
     storage = max((index for index, each in enumerate(facts.plan.storages) if not each.held),
                   key=lambda index: facts.plan.storages[index].nbytes)
     place = tried.page.evaluate(f"""() => {{
@@ -295,6 +314,44 @@ def test_a_click_on_a_box_selects_its_storage(tried, facts):
                  y: (view.y(box.low) + view.y(box.high)) / 2}}; }}""")
     tried.page.locator("#view-memory canvas").click(position=place)
     assert tried.selected()["storage"] == storage
+
+
+def test_a_gradient_is_shown_with_what_keeps_its_inputs_alive(tried):
+    tried.show("gradient")
+    tried.select("conv2_backward")
+    forward, gradient, needs = tried.page.locator(".flow-column").all_inner_texts()
+    assert "conv2" in forward and "conv2_backward" in gradient
+    assert "kept from the forward pass" in needs and "is the last that reads" in needs
+    assert "gradient that comes in" in needs and "conv2_weight" in needs
+
+
+def test_two_plans_are_compared_step_by_step(tried, facts, tmp_path):
+    tried.show("compare")
+    tried.page.get_by_text("First difference").click()
+    assert tried.page.locator("#view-compare [aria-selected=true]").count() == 1
+    tried.select("conv2")
+    assert "conv2" in tried.page.locator(".detail caption").inner_text()
+    same, page, bad = (tmp_path / name for name in ("same.json", "other.html", "bad.json"))
+    same.write_text(json.dumps(to_json(facts)))
+    page.write_text(html_page.page(explained("add").facts), encoding="utf-8")
+    bad.write_text("{}")
+    choose = tried.page.locator("#view-compare input[type=file]")
+    choose.set_input_files(same)
+    tried.page.wait_for_function("window.app.opened.get('compare').first.disabled")
+    choose.set_input_files(page)
+    tried.page.wait_for_function("!window.app.opened.get('compare').first.disabled")
+    choose.set_input_files(bad)
+    alert = tried.page.locator("#view-compare [role=alert]")
+    alert.filter(has_text="bad.json cannot be compared").wait_for()
+
+
+def test_steps_are_shown_with_their_times(tried, facts):
+    tried.show("timeline")
+    running = [index for index, step in enumerate(facts.plan.steps) if not step.is_view]
+    rows = tried.page.locator("#view-timeline .row")
+    assert facts.plan.steps[running[-1]].name in rows.first.inner_text()
+    tried.page.locator("#view-timeline canvas").click(position={"x": 2, "y": 30})
+    assert tried.selected()["step"] == running[0]
 
 
 @pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
@@ -364,43 +421,45 @@ def large_facts():
                      PlanFacts(entries, storages, steps, [], memory))
 
 
-MEASURE = """async actions => {
-  const {store} = window.app, times = {};
-  const painted = () => new Promise(done => requestAnimationFrame(() => setTimeout(done)));
-  for (const view of window.app.views.map(each => each.id)) {
-    store.change({view});
-    await painted();
-    times[view] = [];
-    for (let index = 0; index < actions; index++) {
-      const change = [{step: index * 97 % 5000}, {storage: index * 991 % 20000}, {stage: index % 2},
-                      {node: index * 331 % 5000}][index % 4];
-      const start = performance.now();
-      store.change(change);
-      document.body.getBoundingClientRect();  // layout
-      await painted();
-      times[view].push(performance.now() - start);
-    }
-  }
+INTERACT = """async change => {
   const start = performance.now();
-  window.app.search.input.value = "node49";
-  window.app.search.find();
-  await painted();
-  times.search = [performance.now() - start];
-  return times;
+  window.app.store.change(change);
+  await new Promise(done => requestAnimationFrame(() => setTimeout(done)));
+  return performance.now() - start;
 }"""
 
 
+def interaction_times(tried: Tried, actions: int):
+    """Milliseconds that changes of the selection take, and those of the processor for them."""
+    session = tried.context.new_cdp_session(tried.page)
+    session.send("Performance.enable", {"timeDomain": "threadTicks"})
+
+    def busy():
+        metrics = session.send("Performance.getMetrics")["metrics"]
+        return next(each["value"] for each in metrics if each["name"] == "TaskDuration") * 1e3
+
+    for index in range(actions):
+        before = busy()
+        change = [{"step": index * 97 % NODES}, {"storage": index * 991 % BUFFERS},
+                  {"stage": index % 2}, {"node": index * 331 % NODES}][index % 4]
+        yield tried.page.evaluate(INTERACT, change), busy() - before
+
+
 def test_a_large_plan_is_shown(browser, tmp_path):
+    """Times are printed: 100 ms are the goal for 95% of all interactions."""
     path = tmp_path / "large.html"
     path.write_text(html_page.page(large_facts()), encoding="utf-8")
     start = time.perf_counter()
     tried = Tried(browser, path)
     print(f"\nopened in {time.perf_counter() - start:.2f} s")
-    for view, times in tried.page.evaluate(MEASURE, 40).items():
-        times.sort()
-        print(f"{view}: median {times[len(times) // 2]:.0f} ms, 95th percentile "
-              f"{times[int(len(times) * 0.95)]:.0f} ms")
-    assert tried.page.evaluate("window.app.plan.storages.length") == BUFFERS
+    for view in tried.views():
+        tried.show(view)
+        whole, busy = (sorted(each) for each in zip(*interaction_times(tried, 20), strict=True))
+        print(f"{view}: median {whole[10]:.0f} ms, 95th percentile {whole[18]:.0f} ms; "
+              f"of the processor {busy[10]:.0f} and {busy[18]:.0f} ms")
+    tried.page.keyboard.press("/")
+    tried.page.keyboard.type("node49")
     assert tried.page.locator("#results [data-result]").count() == 60
+    assert tried.page.evaluate("window.app.plan.storages.length") == BUFFERS
     assert tried.page.locator("[role=option]:visible").count() < 500
     tried.close()

@@ -40,14 +40,16 @@ class MemoryView {
   legend() {
     const roles = new Set(this.boxes.map(box => box.role));
     return h("ul", {class: "legend"}, Object.entries(ROLES).filter(([role]) => roles.has(role)).map(
-      ([role, text]) => h("li", {}, h("span", {class: `swatch ${role}`}), text)));
+      ([role, text]) => h("li", {}, h("span", {class: `swatch ${role}`}), text)),
+      h("li", {}, h("span", {class: "swatch small"}), "small ones, summed"));
   }
 
   /** Bytes of this plan, without sharing, and without each pass. */
   variants() {
     const {memory, facts, running} = this.plan;
     const rows = [["this plan", memory.total, running], ["no memory shared", memory.unshared, running],
-                  ...(facts.variants ?? []).map(each => [`without ${each.without}`, each.total, each.steps])];
+                  ...facts.variants.map(each => [each.without ? `without ${each.without}` : `with ${each.added}`,
+                                                 each.total, each.steps])];
     const most = Math.max(1, ...rows.map(([, bytes]) => bytes));
     return h("div", {class: "variants"}, table("What if", ["plan", "bytes", "steps"], rows.map(([name, bytes, steps]) => [
       name, h("span", {class: "meter"}, h("span", {class: "meter-bar", style: `width:${100 * bytes / most}%`}),
@@ -59,7 +61,7 @@ class MemoryView {
     const id = this.aliveIds[row], storage = this.plan.storages[id];
     const names = storage.entries.map(each => this.plan.entries[each].name).join(" = ") || "workspace";
     return [h("span", {class: `swatch ${this.boxes[id].role}`}), h("span", {class: "name"}, names),
-            h("span", {class: "what"}, `storage ${id}, steps ${storage.first}–${storage.last}`),
+            h("span", {class: "what"}, `steps ${storage.first}–${storage.last}`),
             h("span", {class: "size"}, bytesText(storage.nbytes))];
   }
 
@@ -160,7 +162,7 @@ class MemoryView {
     pen.fillText(text, Math.max(x, LEFT) + 4, y + height / 2 + 4);
   }
 
-  /** Boxes of less than SMALL pixels, summed: how many there are in each pixel row decides the shade. */
+  /** Boxes of less than SMALL pixels: those that touch in a row of pixels are drawn as one. */
   drawSmall(pen, small) {
     const rows = new Map();
     for (const box of small) {
