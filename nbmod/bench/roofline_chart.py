@@ -89,10 +89,11 @@ def roofline(rows: Sequence[Mapping[str, Any]], roofs: Roofs, title: str = "Roof
     """
     drawn = sorted((row for row in rows if row["operations"] and row["nbytes"]),
                    key=lambda row: -float(row["seconds"]))
-    bandwidths = _merged({name: roofs.nbytes[name] / 1e9 for name in LEVELS})
+    bandwidths = _labelled({name: roofs.nbytes[name] / 1e9 for name in LEVELS}, roofs.unsteady,
+                           " GB/s")
     used = {str(row["share"]["roof"]).split()[0] for row in drawn if row["share"]}
-    peaks = {name: speed / 1e9 for name, speed in roofs.operations.items()
-             if name in used | {"float32", "float64"}}
+    peaks = _labelled({name: speed / 1e9 for name, speed in roofs.operations.items()
+                       if name in used | {"float32", "float64"}}, roofs.unsteady)
     scales = _scales(drawn, bandwidths, peaks)
     back, front = empty_picture(), empty_picture()
     back.texts.append(Text(MARGIN, 1.75 * LINE, title, "head"))
@@ -107,12 +108,14 @@ def roofline(rows: Sequence[Mapping[str, Any]], roofs: Roofs, title: str = "Roof
     return svg(back._replace(height=y), title, THEME, front)
 
 
-def _merged(roofs: Mapping[str, float]) -> dict[str, float]:
-    """Roofs of equal height under one name: "L1, L2"."""
+def _labelled(roofs: Mapping[str, float], unsteady: Sequence[str], unit: str = ""
+              ) -> dict[str, float]:
+    """Roofs by their labels, those of equal height under one; ~ marks what is unsteady."""
     heights: dict[str, list[str]] = {}
     for name, value in roofs.items():
         heights.setdefault(three_digits(value), []).append(name)
-    return {", ".join(names): roofs[names[0]] for names in heights.values()}
+    return {f"{', '.join(names)} {'~' if {*names} & {*unsteady} else ''}{value}{unit}":
+            roofs[names[0]] for value, names in heights.items()}
 
 
 def _scales(rows: Sequence[Mapping[str, Any]], bandwidths: Mapping[str, float],
@@ -159,8 +162,7 @@ def _draw_bandwidths(picture: Picture, scales: Scales, roofs: Mapping[str, float
         begin, end = (PLOT_LEFT, starts[name]), (scales.x(peak / roofs[name]), scales.y(peak))
         picture.lines.append(Line([begin, end], False, "roof"))
         picture.lines.append(Line([(PLOT_LEFT - 14, y), begin], False))
-        picture.texts.append(Text(PLOT_LEFT - 18, y + 4, f"{name} {three_digits(roofs[name])} GB/s",
-                                  "tick", "end"))
+        picture.texts.append(Text(PLOT_LEFT - 18, y + 4, name, "tick", "end"))
 
 
 def _draw_peaks(picture: Picture, scales: Scales, roofs: Mapping[str, float], bandwidth: float
@@ -172,8 +174,7 @@ def _draw_peaks(picture: Picture, scales: Scales, roofs: Mapping[str, float], ba
         picture.lines.append(Line([(scales.x(roofs[name] / bandwidth), ends[name]), end], False,
                                   "roof"))
         picture.lines.append(Line([end, (PLOT_RIGHT + 10, y)], False))
-        picture.texts.append(Text(PLOT_RIGHT + 14, y + 4, f"{name} {three_digits(roofs[name])}",
-                                  "tick"))
+        picture.texts.append(Text(PLOT_RIGHT + 14, y + 4, name, "tick"))
 
 
 def _spread(heights: Mapping[str, float]) -> dict[str, float]:
