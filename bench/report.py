@@ -94,8 +94,7 @@ def publish(folder: Path, suite: str, results: Sequence[Result], about: dict[str
     (folder / f"{suite}.json").write_text(json.dumps({"about": about, "results": rows}, indent=1))
     (folder / f"{suite}.md").write_text("\n".join(_markdown(suite, results, about)) + "\n")
     (folder / f"{suite}.svg").write_text(comparison(
-        suite, [(name, [Bar(*each) for each in speeds.items()])
-                for name, speeds in _relative(results)],
+        suite, [(one.name, _bars(one)) for one in results if "nbmod" in one.values],
         "speed relative to nbmod (longer is faster)"), encoding="utf-8")
     print(f"{suite}: {folder}")
 
@@ -132,8 +131,8 @@ def _number(value: float | None, digits: int = 3) -> str:
     return f"{value:.{digits}f}" if digits == 2 or value < 1 else f"{value:.4g}"
 
 
-def _relative(results: Sequence[Result]) -> list[tuple[str, dict[str, float]]]:
-    """Speeds relative to nbmod's: 1 is as fast, 0.5 takes twice as long."""
-    return [(one.name, {PEERS[name]: one.values["nbmod"] / value
-                        for name, value in one.values.items() if value})
-            for one in results if "nbmod" in one.values]
+def _bars(one: Result) -> list[Bar]:
+    """Speeds relative to nbmod's: 1 is as fast, 0.5 takes twice as long; whiskers show noise."""
+    speeds = {name: one.values["nbmod"] / value for name, value in one.values.items() if value}
+    return [Bar(PEERS[name], speed, (speed / (1 + noise), speed * (1 + noise)) if noise else None)
+            for name, speed in speeds.items() for noise in [one.noise.get(name)]]

@@ -65,8 +65,10 @@ def test_ratios_and_bars(tmp_path):
     assert result.ratios == {"mxnet": 0.5} and result.share is None
     about = dict.fromkeys(("date", "threads", "cpu", "clock"), "") | {
         "versions": {"nbmod": "1"}, "features": [], "GFLOP/s": 1.0, "GB/s": 1.0}
-    report.publish(tmp_path, "suite", [result], about)
-    assert "<title>MXNet: 0.50</title>" in (tmp_path / "suite.svg").read_text()
+    noisy = report.Result("noisy", "ms", {"nbmod": 1.0, "mxnet": 2.0}, noise={"mxnet": 0.1})
+    report.publish(tmp_path, "suite", [result, noisy], about)
+    chart = (tmp_path / "suite.svg").read_text()
+    assert chart.count("<title>MXNet: 0.50</title>") == 2 and chart.count('class="whisker"') == 3
     nothing = report.Result("net", "MB", {"nbmod": 1.0, "mxnet": 0.0})
     assert nothing.ratios == {} and report.show([nothing], ["nbmod", "mxnet"])[1].split()[3:] == [
         "-", "-"]
