@@ -105,8 +105,8 @@ class _Advisor:
         names = sorted(fed)
         after = self.what_if.requested(dict.fromkeys(names, "null"))
         yield self._advice(
-            "unread gradient", ", ".join(names), f"{listed(names)} have gradients, and are no "
-            "parameters", "grad_req={**dict.fromkeys(net.list_arguments(), \"write\"), "
+            "unread gradient", ", ".join(names), f"nobody needs gradients of {listed(names)}, "
+            "which are no parameters", "grad_req={**dict.fromkeys(net.list_arguments(), \"write\"), "
             + ", ".join(f'"{name}": "null"' for name in names) + "}",
             [node for node in self.facts.graph if self.facts.nodes[node].name in fed], after)
 
