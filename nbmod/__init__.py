@@ -41,7 +41,7 @@ if _typing.TYPE_CHECKING:
     from . import _lazy_names  # written by docs/generate_stubs.py
     from ._lazy_names import *  # noqa: F403
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = ["Context", "MXNetError", "cpu", "cpu_pinned", "current_context", "gpu",
            "gpu_memory_info", "num_gpus", "__version__"]
