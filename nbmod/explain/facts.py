@@ -79,7 +79,7 @@ def facts_of(symbol: Inferred, options: CompileOptions, name: str, outputs: Sequ
                 sorted(disabled)),
         numbered.facts(compiled), numbered.ids(symbol.graph.nodes),
         numbered.entry_ids(symbol.graph.outputs), list(watcher.passes(numbered)),
-        [_remark(each, compiled, plan.entries, numbered) for each in recorded], plan)
+        [_remark(each, plan, numbered) for each in recorded], plan)
 
 
 def _require_same(compiled: CompiledGraph, bound: CompiledGraph, name: str) -> None:
@@ -193,24 +193,27 @@ def _tensor(spec: Spec) -> TensorFacts:
 # -- remarks --------------------------------------------------------------------------------------
 
 
-def _remark(remark: remarks.Remark, compiled: CompiledGraph, entries: Sequence[EntryFacts],
-            numbered: _NumberedNodes) -> RemarkFacts:
+def _remark(remark: remarks.Remark, plan: PlanFacts, numbered: _NumberedNodes) -> RemarkFacts:
     subject = remark.subject
-    node, entry, name = ((None, subject, entries[subject].name) if isinstance(subject, int)
+    node, entry, name = ((None, subject, plan.entries[subject].name) if isinstance(subject, int)
                          else (numbered.find(subject), None, subject.name))
     return RemarkFacts(remark.pass_name, node, entry, name, remark.verdict, remark.rule,
-                  {key: _evidence(value, numbered) for key, value in remark.evidence.items()},
+                  {key: _evidence(value, plan, numbered) for key, value in remark.evidence.items()},
                   remark.where)
 
 
-def _evidence(value: remarks.Evidence, numbered: _NumberedNodes) -> Json:
-    """Evidence as JSON: nodes and entries by number and name."""
+def _evidence(value: remarks.Evidence, plan: PlanFacts, numbered: _NumberedNodes) -> Json:
+    """Evidence as JSON: nodes, entries and steps by number and name."""
+    if isinstance(value, remarks.EntryId):
+        return {"entry": int(value), "name": plan.entries[value].name}
+    if isinstance(value, remarks.StepNumber):
+        return {"step": int(value), "name": plan.steps[value].name}
     if isinstance(value, graphs.Node):
         return {"node": numbered.find(value), "name": value.name}
     if isinstance(value, graphs.Entry):
         return {"node": numbered.find(value.node), "name": value.node.name, "output": value.index}
     if isinstance(value, (list, tuple)):
-        return [_evidence(each, numbered) for each in value]
+        return [_evidence(each, plan, numbered) for each in value]
     if value is None or isinstance(value, (str, int, float, bool)):
         return value
     return str(value)

@@ -111,7 +111,8 @@ class RemarkFacts:
     """"done" or "refused"."""
     rule: str
     evidence: Mapping[str, Json]
-    """Nodes are {"node": number, "name": name}; entries have an "output", too."""
+    """Nodes are {"node": number, "name": name}, outputs of nodes have an "output", too; tensors and
+    steps of the plan are {"entry": number, "name": name} and {"step": number, "name": name}."""
     where: str
 
 

@@ -129,9 +129,10 @@ def _candidate(candidate: CandidateFacts) -> str:
 def described_remark(remark: RemarkFacts) -> str:
     """The rule of a remark, its evidence, and where it is."""
     evidence = "; ".join(f"{name.replace('_', ' ')}: {_evidence(value)}"
-                         for name, value in remark.evidence.items()
-                         if not (name == "into" and _evidence(value) == remark.name))
-    return f"{remark.verdict}: {remark.rule}" + f" ({evidence})" * bool(evidence) + (
+                         for name, value in remark.evidence.items() if value != []
+                         and not (name == "into" and _evidence(value) == remark.name))
+    verdict = "refused, since it needs" if remark.verdict == "refused" else remark.verdict
+    return f"{verdict}: {remark.rule}" + f" ({evidence})" * bool(evidence) + (
         f"; {described_place(remark)}")
 
 
@@ -142,8 +143,9 @@ def described_place(remark: RemarkFacts) -> str:
 
 def _evidence(value: Json) -> str:
     if isinstance(value, Mapping):
-        output = value.get("output")
-        return f"{value.get('name')}" + (f" output {output}" if output else "")
+        output, step = value.get("output"), value.get("step")
+        return (f"step {step} " * (step is not None) + str(value.get("name"))
+                + f" output {output}" * bool(output))
     if isinstance(value, (list, tuple)):
         return listed(map(_evidence, value))
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)

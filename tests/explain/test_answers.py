@@ -81,9 +81,32 @@ def test_refusals_tell_rule_evidence_and_place():
     plan = Explanation(replace(facts, remarks=[remark]))
     answer = plan.why_not("fc_output", "fuse_epilogue")
     assert answer.data["refused"] == [0] and not answer.data["changed"]
-    assert "fc: refused: one reader (readers: a, b); rule at nbmod/passes/" in str(answer)
+    assert "fc: refused, since it needs: one reader (readers: a, b); rule at nbmod/passes/" in (
+        str(answer))
     assert "one reader" in str(plan.why("fc")) and "refused: fuse_epilogue 1" in str(plan)
     assert "here it met FullyConnected" in str(plan.why_not("pool", "fuse_epilogue"))
+
+
+def test_without_the_obstacle_that_is_named_a_node_is_fused():
+    def plan(is_read_twice):
+        x = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=64, name="fc1")
+        relu = mx.sym.relu(x, name="relu1")
+        last = mx.sym.FullyConnected(relu, num_hidden=64, name="fc2")
+        return bound(mx.sym.Group([last, mx.sym.softmax(x, name="other")] if is_read_twice
+                                  else [last])).explain()
+
+    answer = plan(True).why_not("relu1", "fuse_epilogue")
+    assert answer.data["refused"] and not answer.data["changed"]
+    assert "other" in str(answer)
+    answer = plan(False).why_not("relu1", "fuse_epilogue")
+    assert answer.data["changed"] and not answer.data["refused"]
+
+
+def test_memory_is_refused_by_tensors_and_steps_of_the_plan():
+    plan = plan_of("residual")
+    answer = plan.why_not("a_bn", "inplace")
+    assert answer.data["refused"]
+    assert "input: a_conv; steps: step" in str(answer) and "a_bn_backward" in str(answer)
 
 
 def test_passes_that_are_switched_off_refuse_nothing():
