@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
+from ..base import MXNetError
 from ..execution.pipeline import CompiledGraph
-from .schema import Advice, BindFacts, EntryFacts, StepFacts, StorageFacts, Variant
+from .schema import Advice, BindFacts, EntryFacts, RemarkFacts, StepFacts, StorageFacts, Variant
 from .variants_table import aligned
 from .what_if import MIRROR, WhatIf, variant_of
 from .wording import Answer, listed
@@ -106,7 +107,8 @@ class _Advisor:
         after = self.what_if.requested(dict.fromkeys(names, "null"))
         yield self._advice(
             "unread gradient", ", ".join(names), f"nobody needs gradients of {listed(names)}, "
-            "which are no parameters", "grad_req={**dict.fromkeys(net.list_arguments(), \"write\"), "
+            "which are no parameters",
+            'grad_req={**dict.fromkeys(net.list_arguments(), "write"), '
             + ", ".join(f'"{name}": "null"' for name in names) + "}",
             [node for node in self.facts.graph if self.facts.nodes[node].name in fed], after)
 
@@ -171,26 +173,38 @@ class _Advisor:
 
     def fusions(self) -> Iterator[Advice]:
         """Nodes that are not fused with the one before, for its result is read elsewhere, too."""
+        for remark, entry, source in self._unfused()[:CANDIDATES]:
+            try:
+                after = self.what_if.read_once(remark.name, source, entry.output)
+            except (KeyError, MXNetError):      # a pass has added one of the two
+                continue
+            readers = remark.evidence.get("readers", [])
+            others = [str(each["name"]) for each in readers if isinstance(each, Mapping)
+                      and each["name"] != remark.name] if isinstance(readers, Sequence) else []
+            yield self._advice(
+                "fuse", remark.name, f"{remark.pass_name} needs: {remark.rule}; {entry.name}, "
+                f"{entry.nbytes:,} bytes, is "
+                f"{f'read by {listed(others)}' if others else 'an output'}, too (rule at "
+                f"nbmod/{remark.where})", f"let {listed(others)} read {remark.name} instead of "
+                f"{entry.name}" if others else f"leave {entry.name} out of the outputs",
+                [] if remark.node is None else [remark.node], after)
+
+    def _unfused(self) -> list[tuple[RemarkFacts, EntryFacts, str]]:
+        """Remarks about nodes that read what others do, too; that entry, and the name of its node.
+
+        The largest come first.
+        """
+        entries: dict[tuple[object, object], EntryFacts] = {
+            (each.node, each.output): each for each in self.plan.entries}
+        found = []
         for remark in self.facts.remarks:
-            source, readers = remark.evidence.get("input"), remark.evidence.get("readers", [])
-            if remark.verdict != "refused" or remark.pass_name not in FUSES or not (
-                    isinstance(source, Mapping) and isinstance(readers, Sequence)):
-                continue
-            entry = next((each for each in self.plan.entries if (each.node, each.output) == (
-                source["node"], source.get("output", 0))), None)
-            others = [str(each["name"]) for each in readers
-                      if isinstance(each, Mapping) and each["name"] != remark.name]
-            if entry is None or not (others or entry.is_output):
-                continue
-            name, nbytes = entry.name, entry.nbytes
-            yield Advice(
-                "fuse", remark.name, f"{remark.pass_name} needs: {remark.rule}; {name}, "
-                f"{nbytes:,} bytes, is {f'read by {listed(others)}' if others else 'an output'}, "
-                f"too (rule at nbmod/{remark.where})",
-                f"let {listed(others)} read {remark.name} instead of {name}" if others else
-                f"leave {name} out of the outputs", [] if remark.node is None else [remark.node],
-                -nbytes if self._is_at_peak(entry) else 0, -1, 0, -2 * nbytes,
-                self._seconds(0, -2 * nbytes))
+            source = remark.evidence.get("input")
+            if remark.verdict == "refused" and remark.pass_name in FUSES and (
+                    isinstance(source, Mapping)):
+                entry = entries.get((source["node"], source.get("output", 0)))
+                if entry is not None and (entry.is_output or "readers" in remark.evidence):
+                    found.append((remark, entry, str(source["name"])))
+        return sorted(found, key=lambda each: -each[1].nbytes)
 
     def slow_steps(self) -> Iterator[Advice]:
         """Measured steps that are far from their roofs."""
@@ -252,14 +266,6 @@ class _Advisor:
     def _is_kept(self, storage: StorageFacts) -> bool:
         first, last = (self.plan.steps[index] for index in (storage.first, storage.last))
         return (first.phase, last.phase) == ("forward", "backward")
-
-    def _is_at_peak(self, entry: EntryFacts) -> bool:
-        """Whether an entry takes memory when most is in use."""
-        peak = self.plan.memory.peak_step
-        if entry.storage is None or peak is None:
-            return False
-        storage = self.plan.storages[entry.storage]
-        return storage.held or storage.first <= peak <= storage.last
 
     def _earliest(self, index: int) -> int:
         """The first place of a step: after those whose results it reads."""

@@ -9,7 +9,7 @@ from functools import cached_property
 from ..execution.cost_model import costs_of
 from ..execution.pipeline import CompiledGraph, CompileOptions, compile_graph
 from ..graph import Entry, Graph, Node
-from ..passes.infer import Inferred
+from ..passes.infer import Inferred, infer_specs
 from ..passes.memory.plan import plan_memory
 from ..passes.memory.plan_step import PLANNER_PASSES
 from ..passes.switches import without_passes
@@ -82,6 +82,27 @@ class WhatIf:
         return self._compile(symbol=symbol, options=replace(
             self.options, requests={**dict.fromkeys(names, "null"), **requests}, devices=devices,
             gradient_devices=devices, groups={}))
+
+    def read_once(self, reader: str, source: str, index: int) -> CompiledGraph:
+        """The plan where node `reader` alone reads output `index` of node `source`.
+
+        What comes after it reads its result instead, and the output is none of the network.
+
+        Raises
+        ------
+        MXNetError
+            If the result of `reader` has another shape or type.
+        """
+        graph = self.symbol.graph
+        nodes = {node.name: node for node in graph.nodes}
+        read, result = Entry(nodes[source], index), Entry(nodes[reader])
+        later = set(map(id, graph.nodes[graph.nodes.index(result.node) + 1:]))
+        left = Graph([entry for entry in graph.outputs if entry != read])
+        rewired, _ = left.rewired(lambda node, old, new: result if (
+            old == read and id(node) in later) else new)
+        known = {Entry(node): self.symbol.specs[graph.eid(Entry(node))]
+                 for node in rewired.variables}
+        return self._compile(symbol=Inferred(rewired, infer_specs(rewired, known)))
 
     def moved(self, index: int, place: int) -> CompiledGraph:
         """The plan whose step `index` runs before step `place`, which comes earlier."""
