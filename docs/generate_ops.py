@@ -17,6 +17,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
+
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT)] * (str(ROOT) not in sys.path)
 
@@ -26,7 +28,8 @@ from nbmod.ops import OPS, Op  # noqa: E402
 from nbmod.ops.param import field_types, fields_of, to_text  # noqa: E402
 from nbmod.ops.param_docs import meaning  # noqa: E402
 from nbmod.ops.signature import default_of, type_text  # noqa: E402
-from tests.cases import Sample, all_samples  # noqa: E402
+from tests.cases import Input, Sample, all_samples  # noqa: E402
+from tests.cases.sample import dtype_of  # noqa: E402
 from tests.programs import common  # noqa: E402
 
 FOLDER = ROOT / "docs" / "ops"
@@ -56,6 +59,8 @@ GROUPS = {
 FUNCTIONS = {f"_{name}": f"contrib.{name}" for name in ("foreach", "while_loop", "cond")}
 LONGEST = 160
 """Characters of a summary."""
+MOST_VALUES = 60
+"""Elements of an array that an example spells out."""
 LONGEST_CELL = 250
 """Characters of what is said about a parameter in a table."""
 TITLES = {"ctc": "CTC loss", "rnn": "RNN", "roi": "ROI pooling", "roi_align": "ROI align",
@@ -283,21 +288,51 @@ def composed(op: type[Op]) -> tuple[Sample, mx.sym.Symbol]:
 
 
 def example(op: type[Op]) -> str:
-    """A call that the tests make, with the shapes of its results."""
+    """A call that the tests make, run as it is printed, with the shapes of its results."""
     if not is_plain(op):
         return ""
-    sample, symbol = composed(op)
-    given = [f"{name}={name}" if sample.keyword and len(sample.specs) > 3 else name
-             for name in sample.specs]
+    sample = composed(op)[0]
+    made = [f"{name} = {values(spec, dtype_of(spec, sample.dtypes[0]))}"
+            for name, spec in sample.specs.items()]
+    names = tuple(sample.specs)
+    named = sample.keyword and (len(names) > 3 or op.inputs[:len(names)] != names)
+    given = [f"{name}={name}" if named else name for name in names]
     given += [f"{key}={value!r}" for key, value in sample.attrs.items()]
-    shapes = {name: spec.shape for name, spec in sample.specs.items()}
-    known = {name: shapes[name] for name in symbol.list_arguments()}
-    _, outs, _ = symbol.infer_shape(**known)
-    before = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
-    arrow = f"{before} -> " if before else ""
-    after = "a shape that depends on the values" if outs is None else ", ".join(map(str, outs))
-    return (f"```python\nmx.nd.{functions_of(op)[0]}({', '.join(given)})\n"
-            f"# {arrow}{after}\n```")
+    call = f"mx.nd.{functions_of(op)[0]}({', '.join(given)})"
+    scope: dict[str, object] = {"mx": mx}
+    mx.random.seed(0)
+    exec("\n".join(made), scope)
+    result = eval(call, scope)
+    several = isinstance(result, (list, tuple))
+    call = f"[y.shape for y in {call}]" if several else f"{call}.shape"
+    shapes = [y.shape for y in result] if several else result.shape
+    return "\n".join(["```python", *made, call, f"# {shapes}", "```"])
+
+
+def values(spec: Input, dtype: str) -> str:
+    """An expression for an input of a sample, with values such as the sample has."""
+    kind = "" if dtype == "float32" else f", dtype={dtype!r}"
+    cast = kind and f".astype({dtype!r})"
+    if spec.kind == "array" and len(spec.values) > MOST_VALUES:
+        low, high = min(spec.values), max(spec.values)
+        return f"mx.nd.random.uniform({low:g}, {high:g}, shape={spec.shape}){cast}"
+    if spec.kind == "array":
+        text = rounded(np.reshape(spec.values, spec.shape).tolist())
+        rows = text.replace("], [", "],\n    [") if len(text) > 80 else text
+        return f"mx.nd.array({rows}{kind})"
+    if spec.kind == "integers":
+        return (f"mx.nd.random.randint({int(spec.low)}, {int(spec.high)}, shape={spec.shape})"
+                f".astype({dtype!r})")
+    if spec.kind == "uniform":
+        return f"mx.nd.random.uniform({spec.low:g}, {spec.high:g}, shape={spec.shape}){cast}"
+    return f"mx.nd.random.normal(shape={spec.shape}){cast}"
+
+
+def rounded(numbers: list | float) -> str:
+    """Nested lists as text, in which whole numbers are written without a point."""
+    if isinstance(numbers, list):
+        return f"[{', '.join(rounded(number) for number in numbers)}]"
+    return f"{numbers:.6g}" if np.isfinite(numbers) else f"float('{numbers}')"
 
 
 def section(op: type[Op]) -> Iterator[str]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import re
 from pathlib import Path
 
 import pytest
 
+import nbmod as mx
 from nbmod.ops import OPS
 from nbmod.ops.param import fields_of
 from nbmod.ops.param_docs import GLOSSARY, meaning
@@ -95,7 +97,8 @@ def test_headings_of_the_index_hold_pages_there_are(generator, pages):
 def test_a_page_says_what_users_ask(pages):
     text = pages["fully_connected.md"].partition("## FullyConnected\n")[2]
     for part in (
-        "mx.nd.FullyConnected(data, weight, bias, num_hidden=", "-> (", "`num_hidden` | int | **re",
+        "mx.nd.FullyConnected(data, weight, bias, num_hidden=", ").shape\n# (",
+        "`num_hidden` | int | **re",
         "| gradient | `data`, `weight`, `bias` |", "| devices | CPU, GPU |", "float32, float64",
         "Differs from MXNet",
     ):
@@ -105,6 +108,18 @@ def test_a_page_says_what_users_ask(pages):
     for name, text in pages.items():
         assert not re.search(r"<(?!a id=|/a>|br>)[a-z]", re.sub(r"`[^`]*`", "", text)), name
         assert "\n\n\n" not in text and text.endswith("\n")
+
+
+@pytest.mark.parametrize("name", ["ctc.md", "slicing.md", "sgd_update.md"])
+def test_examples_run_as_printed(pages, name):
+    """The generator runs all of them; here as a reader does, from the text of a page."""
+    blocks = re.findall(r"```python\n(.*?)\n# (.*?)\n```", pages[name], re.S)
+    for code, shapes in blocks:
+        *made, call = ast.parse(code).body
+        scope = {"mx": mx}
+        exec(compile(ast.Module(made, []), name, "exec"), scope)
+        assert str(eval(compile(ast.Expression(call.value), name, "eval"), scope)) == shapes
+    assert blocks
 
 
 def test_the_pages_are_up_to_date(generator, pages):
