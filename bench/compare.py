@@ -26,7 +26,7 @@ import numpy as np
 
 from nbmod.base import MXNetError
 from nbmod.bench import ArmTime, Pace, side_by_side
-from nbmod.bench.foreign.process import ForeignArm, WorkerCrash, WorkerError, WorkerProcess
+from nbmod.bench.foreign.worker_process import ForeignArm, WorkerCrash, WorkerError, WorkerProcess
 
 from . import memory, startup
 from .environments import INFER_ONLY, PEERS, USUAL, python_of

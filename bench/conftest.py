@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from nbmod.bench.foreign.process import WorkerProcess
+from nbmod.bench.foreign.worker_process import WorkerProcess
 
 from .peers import SECONDS, arms_of, mxnet_worker
 

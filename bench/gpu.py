@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import nbmod as mx
-from nbmod.bench.foreign.process import WorkerCrash, WorkerError, WorkerProcess
+from nbmod.bench.foreign.worker_process import WorkerCrash, WorkerError, WorkerProcess
 from nbmod.core.gpus import gpus_offered
 
 from .compare import measured

@@ -32,7 +32,7 @@ from unittest import mock
 import pytest
 
 import nbmod as mx
-from nbmod.bench.foreign.process import WorkerProcess
+from nbmod.bench.foreign.worker_process import WorkerProcess
 from nbmod.bench.side_by_side import ArmTime
 from nbmod.bench.subjects import CallableArm, InputSets
 from nbmod.imgproc import codecs

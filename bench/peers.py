@@ -14,7 +14,7 @@ from typing import Any
 
 import nbmod as mx
 from nbmod.bench import ArmTime, side_by_side
-from nbmod.bench.foreign.process import ForeignArm, WorkerProcess
+from nbmod.bench.foreign.worker_process import ForeignArm, WorkerProcess
 from nbmod.bench.report import percent
 from nbmod.bench.rounds import Arm
 from nbmod.bench.statistics import Interval

@@ -30,7 +30,7 @@ from typing import NamedTuple
 import nbmod as mx
 from nbmod.base import MXNetError
 from nbmod.bench import Pace, side_by_side
-from nbmod.bench.foreign.process import WorkerCrash, WorkerError, WorkerProcess
+from nbmod.bench.foreign.worker_process import WorkerCrash, WorkerError, WorkerProcess
 
 from .mxnet_environment import find_python
 from .shapes import ANCHORS, KINDS, Case, case

@@ -14,7 +14,7 @@
     roofline_chart.py kernels under the roofs of the host, as SVG
     measure.py        `measure` and `compare`
     side_by_side.py   any number of arms beside each other
-    steps.py          the steps of a network, run by run
+    step_rounds.py    the steps of a network, run by run
     thread_sweep.py   the time of a function by one thread, two, and so on
     remote.py         arms in other processes, such as another commit of a project
     foreign/          arms in other Python environments, such as another framework
@@ -30,7 +30,7 @@ Begin with `rounds.py`.  Imports `base`, `context`, `core`, `diagram.picture`, `
 
 from __future__ import annotations
 
-from .foreign.process import other_python
+from .foreign.worker_process import other_python
 from .machine_code import MachineCode, machine_code
 from .measure import Result, compare, measure
 from .networks import Work, module_step, operator, symbol

@@ -22,7 +22,7 @@ import numpy as np
 
 from ..base import ArgumentError
 from ..ops.simd.host import cache_bytes
-from .foreign.worker import seconds_of
+from .foreign.foreign_worker import seconds_of
 
 __all__ = ["CallableArm", "InputSets", "arrays_of", "copied", "last_level_cache"]
 

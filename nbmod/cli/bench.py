@@ -210,7 +210,7 @@ class StepTime(NamedTuple):
 def step_times(executor: Executor, training: bool, repeats: int) -> list[StepTime]:
     """The steps that a run of an executor takes, with their times and costs."""
     from ..bench.side_by_side import arm_times
-    from ..bench.steps import step_rounds
+    from ..bench.step_rounds import step_rounds
     from ..execution.cost_model import costs_of
 
     compiled = executor.compiled

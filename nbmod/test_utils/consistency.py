@@ -165,7 +165,7 @@ def check_speed(sym: Any, location: Mapping[str, Any] | None = None, ctx: Contex
     ValueError
         For another `typ`.
     """
-    from ..bench.foreign.worker import seconds_of
+    from ..bench.foreign.foreign_worker import seconds_of
 
     if typ not in ("whole", "forward"):
         raise ValueError(f"check_speed: typ is {typ!r}, expected 'whole' or 'forward'")

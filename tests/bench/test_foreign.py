@@ -11,8 +11,8 @@ import pytest
 
 from nbmod import bench
 from nbmod.base import MXNetError
-from nbmod.bench.foreign.process import WorkerError, WorkerProcess
-from nbmod.bench.foreign.worker import seconds_of
+from nbmod.bench.foreign.foreign_worker import seconds_of
+from nbmod.bench.foreign.worker_process import WorkerError, WorkerProcess
 from nbmod.bench.subjects import CallableArm, InputSets
 
 PEER = """

@@ -9,9 +9,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from bench.virtual_environment import ROOT
-from nbmod.bench.foreign.process import WorkerCrash as OracleCrash
-from nbmod.bench.foreign.process import WorkerError as OracleError
-from nbmod.bench.foreign.process import WorkerProcess
+from nbmod.bench.foreign.worker_process import WorkerCrash as OracleCrash
+from nbmod.bench.foreign.worker_process import WorkerError as OracleError
+from nbmod.bench.foreign.worker_process import WorkerProcess
 
 __all__ = ["Oracle", "OracleCrash", "OracleError"]
 

@@ -12,7 +12,7 @@ import pytest
 
 from bench import mxnet_environment, virtual_environment
 from bench.virtual_environment import Environment
-from nbmod.bench.foreign import worker
+from nbmod.bench.foreign import foreign_worker
 from tests import conftest
 from tests.nested import run_pytest
 from tests.oracle.client import Oracle, OracleCrash, OracleError
@@ -32,16 +32,16 @@ from tests.oracle.client import Oracle, OracleCrash, OracleError
 )
 def test_messages_come_back_as_sent(message):
     pipe = io.BytesIO()
-    worker.send(pipe, message)
+    foreign_worker.send(pipe, message)
     pipe.seek(0)
-    np.testing.assert_equal(worker.receive(pipe), message)
+    np.testing.assert_equal(foreign_worker.receive(pipe), message)
 
 
 def test_a_cut_frame_is_an_eof():
     pipe = io.BytesIO()
-    worker.send(pipe, {"a": np.ones(3)})
+    foreign_worker.send(pipe, {"a": np.ones(3)})
     with pytest.raises(EOFError):
-        worker.receive(io.BytesIO(pipe.getvalue()[:-1]))
+        foreign_worker.receive(io.BytesIO(pipe.getvalue()[:-1]))
 
 
 def test_it_is_the_real_one(oracle):

@@ -1,6 +1,6 @@
 """The other side of a `WorkerProcess`: answers calls until its input ends.
 
-    python worker.py ROOT PACKAGE
+    python foreign_worker.py ROOT PACKAGE
 
 Runs by its path in a Python that need not have nbmod, so it imports nothing of nbmod, and works
 with Python 3.8 and NumPy 1.23.

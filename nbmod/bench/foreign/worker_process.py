@@ -25,7 +25,7 @@ from typing import IO, Any
 from ...base import MXNetError
 from ...ops.jit import num_threads
 from ..rounds import Pace
-from . import worker
+from . import foreign_worker
 
 __all__ = ["ForeignArm", "WorkerCrash", "WorkerError", "WorkerProcess", "other_python"]
 
@@ -168,7 +168,7 @@ class WorkerProcess:
         process = self._running()
         assert process.stdin is not None
         try:
-            worker.send(process.stdin, request)
+            foreign_worker.send(process.stdin, request)
             answer = self._answers.get(timeout=timeout or self.timeout)
         except queue.Empty:
             raise WorkerCrash(
@@ -193,7 +193,7 @@ class WorkerProcess:
         self._answers = queue.Queue()
         try:
             self._process = subprocess.Popen(
-                [str(self.python), worker.__file__, str(self.root), self.package],
+                [str(self.python), foreign_worker.__file__, str(self.root), self.package],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._stderr,
                 cwd=self.root, env=environment)
         except OSError:     # there is no such Python
@@ -321,7 +321,7 @@ def _read_answers(stream: Any, answers: queue.Queue[Any]) -> None:
     """Move answers into the queue; None marks the end."""
     try:
         while True:
-            answers.put(worker.receive(stream))
+            answers.put(foreign_worker.receive(stream))
     except (EOFError, OSError, ValueError):
         answers.put(None)
 
