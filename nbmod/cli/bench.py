@@ -215,10 +215,10 @@ def step_times(executor: Executor, training: bool, repeats: int) -> list[StepTim
 
     compiled = executor.compiled
     times = arm_times(step_rounds(executor, training, repeats))
-    return [StepTime(node.name, node.op.name, found.seconds, cost, found.noise,
+    return [StepTime(node.name, node.op.name, timed.seconds, cost, timed.noise,
                      next((spec.dtype.name for spec in compiled.input_specs(node)), "float32"),
                      bool(getattr(node.op, "winograd_tile", 0)))
-            for node, found, cost in zip(compiled.nodes, times, costs_of(compiled), strict=False)
+            for node, timed, cost in zip(compiled.nodes, times, costs_of(compiled), strict=False)
             if node.op]
 
 

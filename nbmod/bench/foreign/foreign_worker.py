@@ -36,7 +36,7 @@ import numpy as np
 __all__ = ["receive", "seconds_of", "send"]
 
 _arms: dict[int, tuple[Callable[[], object] | None, Callable[[], object]]] = {}
-"""What precedes the function, and the function."""
+"""By number: a function whose time does not count, and the one that is timed."""
 
 
 def main(root: str, package: str) -> None:
