@@ -316,8 +316,8 @@ def _links(steps: dict[Entry, CellStep], uses: Counter[Entry]) -> dict[Entry, tu
             h = step.layers[recurrent[0]].data
             if h in links:
                 ambiguous.add(h)
-                why = obstacle("one step continues another", before=h.node)
-                reasons[links[h][0].h] = reasons[step.h] = why
+                fork = obstacle("one step continues another", before=h.node)
+                reasons[links[h][0].h] = reasons[step.h] = fork
             links[h] = step, recurrent[0]
     links = {h: link for h, link in links.items() if h not in ambiguous}
     linked = {*links, *(step.h for step, _ in links.values())}
