@@ -30,7 +30,7 @@ function effectText({total, steps, operations, nbytes, seconds}) {
   const count = value => `${value < 0 ? "−" : "+"}${countText(Math.abs(value))}`;
   const time = seconds => `${seconds < 0 ? "−" : "+"}${timeText(Math.abs(seconds) * 1e9)}`;
   const parts = [[total, signed, "of memory"], [seconds, time, "a run"], [nbytes, signed, "read and written"],
-                 [steps, count, "steps"], [operations, count, "operations"]];
+                 [steps, count, Math.abs(steps) === 1 ? "step" : "steps"], [operations, count, "operations"]];
   return parts.filter(([value]) => value).map(([value, text, what]) => `${text(value)} ${what}`).join(", ")
     || "no figure of the plan changes";
 }

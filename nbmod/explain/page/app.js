@@ -14,6 +14,8 @@ class App {
     this.store.listeners.push(() => this.update());
     document.addEventListener("click", event => this.onClick(event));
     document.addEventListener("keydown", event => this.onKey(event));
+    document.addEventListener("dragover", event => event.preventDefault());
+    document.addEventListener("drop", event => this.onDrop(event));
     this.store.view = this.views[0].id;
     this.store.follow(location.hash);
   }
@@ -58,6 +60,7 @@ class App {
       document.getElementById(`view-${view.id}`).hidden = !isShown;
       this.tabs[index].setAttribute("aria-selected", String(isShown));
       this.tabs[index].tabIndex = isShown ? 0 : -1;
+      if (isShown) this.tabs[index].scrollIntoView({block: "nearest", inline: "nearest"});
     });
     const view = this.opened.get(id);
     document.body.classList.toggle("wide-inspector", Boolean(view.isWide));
@@ -70,6 +73,15 @@ class App {
     if (!target || event.ctrlKey || event.metaKey || event.shiftKey) return;
     event.preventDefault();
     this.store.follow(target.getAttribute("href"));
+  }
+
+  /** Compare with the file that was dropped. */
+  onDrop(event) {
+    event.preventDefault();
+    const [file] = event.dataTransfer.files;
+    if (!file) return;
+    this.store.change({view: "compare"});
+    this.opened.get("compare").load(file);
   }
 
   onKey(event) {

@@ -15,14 +15,11 @@ class CompareView {
     this.detail = h("div", {class: "detail", tabindex: 0, role: "region", "aria-label": "Differences of the selected step"});
     this.onlyDifferences = h("input", {type: "checkbox", onchange: () => this.update()});
     this.first = h("button", {type: "button", onclick: () => this.firstDifference()}, "First difference");
-    this.element = h("div", {class: "column", ondragover: event => event.preventDefault(), ondrop: event => {
-      event.preventDefault();
-      if (event.dataTransfer.files.length) this.load(event.dataTransfer.files[0]);
-    }},
+    this.element = h("div", {class: "column"},
       h("div", {class: "bar"}, h("label", {}, "Compare with ", h("input", {
         type: "file", accept: ".json,.html", onchange: event => this.load(event.target.files[0])})),
         this.first, h("label", {}, this.onlyDifferences, " only differences")),
-      h("p", {class: "note"}, "Facts (nbmod explain --json) or a page; or drop the file here."),
+      h("p", {class: "note"}, "A file of facts (nbmod explain --json) or a page; it may be dropped anywhere."),
       this.fault, this.totals, this.list.element, this.detail);
     const other = factsIn("other");
     if (other) this.take(other);

@@ -48,7 +48,7 @@ class GradientView {
     const gradients = this.plan.gradients.get(forward);
     return [column("Forward", this.stepCard(forward)),
             column("Its gradient", gradients.map(each => this.stepCard(each))),
-            column("needs, and why that is alive", gradients.map(each => this.needCards(this.needs(each))))];
+            column("What it needs, and why that is alive", gradients.map(each => this.needCards(this.needs(each))))];
   }
 
   stepCard(index) {

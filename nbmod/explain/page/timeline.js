@@ -18,7 +18,7 @@ class TimesView {
                              choose: row => store.select("step", this.slowest[row].step)});
     this.element = h("div", {class: "column"},
       h("p", {class: "note"}, `${timeText(this.total * 1e9)} a run: medians of ${plural(runs, "run")} on ${plural(threads, "thread")}. `
-        + "The dark part of a step is its share of the roof that limits it."),
+        + "The full part of a step is its share of the roof that limits it."),
       h("div", {class: "plot"}, this.canvas), this.list.element);
     new ResizeObserver(() => this.draw()).observe(this.canvas);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw());
