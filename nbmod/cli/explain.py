@@ -2,6 +2,7 @@
 
     nbmod explain net-symbol.json --shape data=16,3,224,224
     nbmod explain net-symbol.json --shape data=16,3,224,224 --train --json facts.json
+    nbmod explain net-symbol.json --shape data=16,3,224,224 --advice --page plan.html
     nbmod explain facts.json --why relu3 --alive conv1_output@40 --diff other-symbol.json
 """
 
@@ -48,6 +49,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "default: %(default)s")
     _add_questions(parser.add_argument_group("questions, each as often as needed"))
     add("--json", metavar="FILE", help="write the facts to a file, too")
+    add("--page", metavar="FILE", help="write a page with linked views for a browser, too: one "
+        "HTML file; with --diff it compares both plans")
     add_import_option(parser)
 
 
@@ -108,20 +111,25 @@ def run(options: argparse.Namespace) -> int:
     """Print the answers, or a summary."""
     from ..core.atomic import atomic_write, require_other_files, require_writable
 
-    if options.json:
-        require_other_files([options.json], options.files)
-        require_writable(options.json)
+    written = [path for path in (options.json, options.page) if path]
+    require_other_files(written, [*options.files, *filter(None, [options.diff])])
+    for path in written:
+        require_writable(path)
     import_modules(options)
     explanation = _explanation(options.files, options)
-    answers = list(_answers(explanation, options))
+    other = _explanation([options.diff], options) if options.diff else None
+    answers = list(_answers(explanation, options, other))
     print("\n\n".join(map(str, answers)) if answers else explanation)
     if options.json:
         with atomic_write(options.json) as file:
             file.write(explanation.json().encode())
+    if options.page:
+        explanation.page(options.page, other)
     return 0
 
 
-def _answers(explanation: Explanation, options: argparse.Namespace) -> Iterator[Answer]:
+def _answers(explanation: Explanation, options: argparse.Namespace, other: Explanation | None
+             ) -> Iterator[Answer]:
     """The answers to the questions that options ask."""
     from ..explain.wording import Answer
 
@@ -139,8 +147,8 @@ def _answers(explanation: Explanation, options: argparse.Namespace) -> Iterator[
     if options.reproduce is not None:
         path = explanation.reproducer(options.reproduce).save(options.out)
         yield Answer(f"python {path}", {"script": str(path)})
-    if options.diff:
-        yield explanation.compare(_explanation([options.diff], options))
+    if other is not None:
+        yield explanation.compare(other)
 
 
 # -- plans ----------------------------------------------------------------------------------------

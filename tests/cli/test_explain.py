@@ -125,6 +125,19 @@ def test_unknown_names_are_one_line_on_stderr(saved, explain):
         explain(saved, "--shape", "data=1,1,6,6", "--alive", "conv")
 
 
+def test_a_page_is_written_with_the_other_plan(saved, explain, tmp_path):
+    first, second = (network().simple_bind(mx.cpu(), grad_req="null", data=shape).explain()
+                     for shape in ((1, 1, 6, 6), (2, 1, 6, 6)))
+    first.advice()
+    (tmp_path / "other.json").write_text(second.json())
+    first.page(tmp_path / "expected.html", second)
+    asked = [saved, "--shape", "data=1,1,6,6", "--advice", "--diff", tmp_path / "other.json"]
+    assert explain(*asked, "--page", tmp_path / "page.html")[0] == 0
+    assert (tmp_path / "page.html").read_bytes() == (tmp_path / "expected.html").read_bytes()
+    status, _, told = explain(*asked, "--page", tmp_path / "other.json")
+    assert status == 1 and "it is read here" in told
+
+
 def test_reproducers_are_written(saved, explain, tmp_path):
     folder = tmp_path / "new"
     status, text, _ = explain(saved, "--shape", "data=1,1,6,6", "--reproduce", "0", "--out", folder)
