@@ -48,12 +48,12 @@ def step_facts(executor: Executor, rounds: int = 10) -> MeasuredFacts:
     roofs = measured_roofs()
     compiled, costs = executor.compiled, costs_of(executor.compiled)
     steps = []
-    for index, found in _numbered(compiled, times):
+    for index, timed in _numbered(compiled, times):
         dtype = next((spec.dtype.name for spec in compiled.input_specs(compiled.nodes[index])),
                      "float32")
-        share = share_of_roof(found.seconds, *costs[index], dtype, roofs=roofs)
+        share = share_of_roof(timed.seconds, *costs[index], dtype, roofs=roofs)
         steps.append(StepTimeFacts(
-            index, found.seconds, found.noise if math.isfinite(found.noise) else None,
+            index, timed.seconds, timed.noise if math.isfinite(timed.noise) else None,
             *((None, "") if share is None else (share.value, share.roof))))
     return MeasuredFacts(num_threads(), 2 * rounds, steps, roofs.operations, roofs.nbytes)
 

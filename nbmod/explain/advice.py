@@ -69,7 +69,7 @@ def _work(figures: Advice | Variant) -> int:
 
 
 class _Advisor:
-    """What is known of a network, and kinds of advice on it."""
+    """A network with the facts of its plan, and kinds of advice on it."""
 
     def __init__(self, facts: BindFacts, what_if: WhatIf):
         self.facts, self.what_if, self.plan = facts, what_if, facts.plan
@@ -116,24 +116,25 @@ class _Advisor:
         """Tensors that the backward pass could compute again."""
         if self.what_if.options.mirror:
             return
-        kept = self._kept_for_backward()
+        waiting = self._kept_for_backward()
         nodes = {op: [node for node in self.facts.graph if self.facts.nodes[node].op == op]
-                 for op, _ in kept.most_common(CANDIDATES)}
+                 for op, _ in waiting.most_common(CANDIDATES)}
         for op, numbers in nodes.items():
             names = [self.facts.nodes[node].name for node in numbers]
             yield self._advice(
-                "recompute", op, f"at the peak, {kept[op]:,} bytes wait for the backward pass that "
-                f"{op} can compute again", f"with mx.AttrScope(force_mirroring=\"True\"): around "
-                f"{listed(names, 3)}", numbers, self.what_if.mirrored(names))
-        if kept:
+                "recompute", op, f"at the peak, {waiting[op]:,} bytes wait for the backward pass, "
+                f"which {op} can compute again",
+                f'with mx.AttrScope(force_mirroring="True"): around {listed(names, 3)}', numbers,
+                self.what_if.mirrored(names))
+        if waiting:
             yield self._advice(
-                "recompute", "cheap nodes", f"at the peak, {sum(kept.values()):,} bytes wait for "
-                "the backward pass", "MXNET_BACKWARD_DO_MIRROR=1", [],
+                "recompute", "cheap nodes", f"at the peak, {sum(waiting.values()):,} bytes wait "
+                "for the backward pass", "MXNET_BACKWARD_DO_MIRROR=1", [],
                 self.what_if.variant(MIRROR))
 
     def earlier_reads(self) -> Iterator[Advice]:
         """Steps that keep a tensor alive at the peak, and could have run before."""
-        peak, found = self.plan.memory.peak_step, []
+        peak, candidates = self.plan.memory.peak_step, []
         for sid, storage in enumerate(self.plan.storages):
             keeper = storage.keeper
             if peak is None or keeper.step is None or keeper.entry is None or not (
@@ -141,10 +142,10 @@ class _Advisor:
                 continue
             place = self._earliest(keeper.step)
             if place < keeper.step and self.plan.steps[keeper.step].phase == "forward":
-                found.append((storage.nbytes, sid, keeper.step, keeper.entry, place))
+                candidates.append((storage.nbytes, sid, keeper.step, keeper.entry, place))
         if self.what_if.compiled.subgraphs:
             return
-        for nbytes, _, index, eid, place in sorted(found, reverse=True)[:CANDIDATES]:
+        for nbytes, _, index, eid, place in sorted(candidates, reverse=True)[:CANDIDATES]:
             step = self.plan.steps[index]
             yield self._advice(
                 "read earlier", step.name, f"{step.name}, step {index}, is the last to read "
@@ -196,15 +197,15 @@ class _Advisor:
         """
         entries: dict[tuple[object, object], EntryFacts] = {
             (each.node, each.output): each for each in self.plan.entries}
-        found = []
+        unfused = []
         for remark in self.facts.remarks:
             source = remark.evidence.get("input")
             if remark.verdict == "refused" and remark.pass_name in FUSES and (
                     isinstance(source, Mapping)):
                 entry = entries.get((source["node"], source.get("output", 0)))
                 if entry is not None and (entry.is_output or "readers" in remark.evidence):
-                    found.append((remark, entry, str(source["name"])))
-        return sorted(found, key=lambda each: -each[1].nbytes)
+                    unfused.append((remark, entry, str(source["name"])))
+        return sorted(unfused, key=lambda each: -each[1].nbytes)
 
     def slow_steps(self) -> Iterator[Advice]:
         """Measured steps that are far from their roofs."""
@@ -252,7 +253,7 @@ class _Advisor:
 
     def _kept_for_backward(self) -> Counter[str]:
         """Bytes at the peak that wait for the backward pass, by operator of the symbol."""
-        peak, kept = self.plan.memory.peak_step, Counter[str]()
+        peak, waiting = self.plan.memory.peak_step, Counter[str]()
         for storage in self.plan.storages:
             keeper = storage.keeper
             if peak is None or keeper.step is None or keeper.entry is None:
@@ -260,8 +261,8 @@ class _Advisor:
             if storage.first <= peak <= storage.last and self._is_kept(storage):
                 entry = self.plan.entries[keeper.entry]
                 for node in self.facts.nodes[entry.node].origins:
-                    kept[self.facts.nodes[node].op] += storage.nbytes
-        return kept
+                    waiting[self.facts.nodes[node].op] += storage.nbytes
+        return waiting
 
     def _is_kept(self, storage: StorageFacts) -> bool:
         first, last = (self.plan.steps[index] for index in (storage.first, storage.last))

@@ -44,7 +44,7 @@ def ladder(program: PlannedProgram, level: int) -> Iterator[str]:
 
 
 def _passes(facts: BindFacts) -> Iterator[str]:
-    """What each pass did and refused, in the order in which they ran."""
+    """Passes in the order in which they ran: what each did and refused."""
     changes = {each.name: each for each in facts.passes}
     for name in dict.fromkeys([*changes, *(each.pass_name for each in facts.remarks)]):
         told = f": {pass_changes(facts, changes[name])}" if name in changes else ""

@@ -291,7 +291,7 @@ class MeasuredFacts:
     threads: int
     runs: int
     steps: Sequence[StepTimeFacts]
-    """Those that a run takes, in their order."""
+    """The steps that a run takes, in their order."""
     operations: Mapping[str, float]
     """Roofs: multiplications plus additions a second, by type."""
     bandwidths: Mapping[str, float]

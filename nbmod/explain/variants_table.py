@@ -1,4 +1,4 @@
-"""What passes are worth, as a table."""
+"""A table of what passes are worth."""
 
 from __future__ import annotations
 
