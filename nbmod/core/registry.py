@@ -88,6 +88,7 @@ def get_alias_func(base_class: type, nickname: str
             return klass
         return enter
 
+    alias.__doc__ = f"Register a {nickname} class under further names: `@alias(\"a\", \"b\")`."
     return alias
 
 

@@ -1,0 +1,83 @@
+"""docs/generate_api.py: every public name is described, and docstrings become Markdown."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).resolve().parents[1] / "docs" / "generate_api.py"
+
+
+@pytest.fixture(scope="module")
+def api():
+    spec = importlib.util.spec_from_file_location("generate_api", SCRIPT)
+    module = importlib.util.module_from_spec(spec)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "generate_api", module)  # dataclasses ask for it
+        patch.syspath_prepend(SCRIPT.parent)
+        spec.loader.exec_module(module)
+    return module
+
+
+def test_every_public_name_is_described(api):
+    """Names of `__all__` and `__dir__`, those that are imported on first use included."""
+    assert len(api.entries()) > 2500
+    assert [name for _, missing in api.coverage().values() for name in missing] == []
+
+
+def test_names_lead_to_where_they_are_described(api):
+    assert api.full_name("mx.ndarray.zeros") == "mx.nd.zeros"
+    assert api.full_name("nbmod.NDArray") == "mx.nd.NDArray"
+    assert api.full_name("mx.img.ImageIter") == "mx.image.ImageIter"
+    assert api.full_name("mx.mod.Module.fit") == "mx.mod.Module.fit"
+    places = {entry.path: api.place_of(entry) for entry in api.entries()}
+    assert places["mx.nd.linalg.gemm2"].startswith("../ops/dot.md#")
+    assert places["mx.sym.contrib.ctc_loss"] == "../ops/ctc.md#ctcloss"
+    assert places["mx.nd.zeros"] == "mx.nd.md#mx.nd.zeros"
+
+
+def test_docstrings_become_markdown(api):
+    text = api.rendered(inspect.cleandoc("""Do *it* with __name__ and `x_`.
+
+        With y ::
+
+            y = x * 2
+
+        Parameters
+        ----------
+        x, y : int, default 1
+            One.
+
+            Two.
+
+        Examples
+        --------
+        >>> 1 + 1
+        2
+        """))
+    assert text == inspect.cleandoc("""
+        Do \\*it\\* with \\_\\_name\\_\\_ and `x_`.
+
+        With y:
+
+        ```text
+        y = x * 2
+        ```
+
+        **Parameters**
+
+        `x`, `y` : int, default 1
+        : One.
+
+          Two.
+
+        **Examples**
+
+        ```pycon
+        >>> 1 + 1
+        2
+        ```""")
