@@ -1,0 +1,181 @@
+"""Builds the site: every page of the repository, and the API reference, as HTML with a search.
+
+    python -m pip install -e '.[docs]'
+    python docs/build.py              build/site/html/index.html, to be opened from the disk
+    python docs/build.py --external   ask for every link that leads out of it, too
+    python docs/build.py --clean      from nothing: pages that are up to date are made again
+
+Pages are written for GitHub. A copy of the tree, with the same relative links, is what Sphinx
+reads: the tables of contents are added to it, which GitHub would show as code. Warnings are errors;
+so are links of the finished site that lead nowhere.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shutil
+import subprocess
+import sys
+from functools import cache
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import generate_api
+
+ROOT = Path(__file__).resolve().parents[1]
+SITE = ROOT / "build" / "site"
+START = "docs/index.md"
+PAGES = ("docs/**/*.md", "bench/results/*.md", "README.md", "CONTRIBUTING.md", "CHANGELOG.md")
+SECTIONS = {
+    "Begin": "docs/ten_minutes.md docs/tutorials/*.md",
+    "Guides": "",
+    "Reference": "docs/api/index.md docs/ops/README.md docs/ops/by_name.md docs/environment.md "
+                 "docs/deviations.md docs/glossary.md",
+    "How it works":
+        "docs/architecture.md docs/tiny.md docs/internals/reading.md docs/internals/executor.md "
+        "docs/explain.md docs/internals/*.md",
+    "Speed": "docs/bench/README.md docs/bench/*.md",
+    "Project": "docs/programs.md docs/archives/README.md docs/reliability.md CONTRIBUTING.md "
+               "CHANGELOG.md",
+}
+"""Captions of the navigation, with their pages; "Guides" has those of `docs/` that no other has."""
+ELSEWHERE = "README.md docs/ops/*.md docs/api/*.md docs/archives/*.md bench/results/*.md"
+"""Pages that others list: with some 200 more the navigation would be no help."""
+
+
+# -- the tree that Sphinx reads -----------------------------------------------------------------
+
+
+def pages() -> dict[str, str]:
+    """Path below the root -> text of every page, tables of contents included."""
+    found = {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8")
+             for pattern in PAGES for path in sorted(ROOT.glob(pattern))}
+    found |= {f"docs/api/{name}": text for name, text in generate_api.pages().items()}
+    tables = "".join(
+        f"\n```{{toctree}}\n:hidden:\n:caption: {caption}\n\n"
+        + "".join(f"/{entry.removesuffix('.md')}\n" for entry in entries) + "```\n"
+        for caption, entries in contents(list(found)).items())
+    return found | {START: found[START] + tables}
+
+
+def contents(there: list[str]) -> dict[str, list[str]]:
+    """Caption -> pages of the navigation, for the pages that there are."""
+    placed = {START}
+
+    def take(patterns: str) -> list[str]:
+        taken = [name for pattern in patterns.split() for name in there
+                 if name not in placed and Path(name).match(pattern)
+                 and name.count("/") == pattern.count("/")]
+        placed.update(taken)
+        return list(dict.fromkeys(taken))
+
+    listed = {caption: take(patterns) for caption, patterns in SECTIONS.items()}
+    take(ELSEWHERE)
+    listed["Guides"] = take("docs/*.md")
+    if lost := set(there) - placed:
+        raise SystemExit(f"{__file__}: no section has {', '.join(sorted(lost))}")
+    return {caption: names for caption, names in listed.items() if names}
+
+
+def linked_files(found: dict[str, str]) -> set[str]:
+    """Files that pages link to or show, beside other pages."""
+    links = {(Path(page).parent, target) for page, text in found.items()
+             for target in re.findall(r"\]\(([^)#\s:]+)[^)]*\)", text)}
+    files = {(ROOT / folder / target).resolve() for folder, target in links}
+    return {path.relative_to(ROOT).as_posix() for path in files
+            if path.is_file() and path.is_relative_to(ROOT)} - found.keys()
+
+
+def assemble(target: Path) -> None:
+    """Bring the tree in `target` up to date; files that are right keep their times."""
+    found = pages()
+    made = {name: text.encode() for name, text in found.items()}
+    made |= {name: (ROOT / name).read_bytes() for name in linked_files(found)}
+    for path in [path for path in target.rglob("*") if path.is_file()]:
+        if path.relative_to(target).as_posix() not in made:
+            path.unlink()
+    for name, data in made.items():
+        path = target / name
+        if not path.exists() or path.read_bytes() != data:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
+
+
+# -- links of the finished site -----------------------------------------------------------------
+
+
+class Document(HTMLParser):
+    """Where the links of a page lead, and the anchors that it has."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.links: set[str] = set()
+        self.anchors: set[str] = set()
+        self.feed(path.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        for key, value in attrs:
+            if key == "id" and value:
+                self.anchors.add(value)
+            elif value and (key, tag) in (("href", "a"), ("href", "link"), ("src", "img"),
+                                          ("src", "script")):
+                self.links.add(value)
+
+
+def check_links(html: Path) -> tuple[list[str], list[str]]:
+    """(links within the site that lead nowhere, addresses outside of it)."""
+    document = cache(Document)
+    broken, outside = [], set()
+    for page in sorted(html.rglob("*.html")):
+        for link in sorted(document(page).links):
+            url = urlsplit(link)
+            if url.scheme or url.netloc:
+                outside.add(link)
+                continue
+            target = (page.parent / unquote(url.path)).resolve() if url.path else page
+            anchors = document(target).anchors if target.suffix == ".html" and (
+                target.is_file() and url.fragment not in ("", "top")) else {unquote(url.fragment)}
+            if not target.is_file() or unquote(url.fragment) not in anchors:
+                broken.append(f"{page.relative_to(html).as_posix()}: {link}")
+    return broken, sorted(outside)
+
+
+# -- the command --------------------------------------------------------------------------------
+
+
+def sphinx(builder: str, *options: str) -> int:
+    """Run Sphinx in a process of its own, with one of its builders."""
+    return subprocess.run(
+        [sys.executable, "-m", "sphinx", "-b", builder, "-c", str(ROOT / "docs"), "-W",
+         "--keep-going", "-q", "-j", "auto", "-d", str(SITE / "doctrees"), *options,
+         str(SITE / "source"), str(SITE / builder)]).returncode
+
+
+def main(args: list[str]) -> int:
+    """Build the site; 1 if anything is wrong."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--external", action="store_true", help="check external links, too")
+    parser.add_argument("--clean", action="store_true", help="begin with nothing")
+    chosen = parser.parse_args(args)
+    if chosen.clean:
+        shutil.rmtree(SITE, ignore_errors=True)
+    assemble(SITE / "source")
+    if status := sphinx("html"):
+        return status
+    html = SITE / "html"
+    (html / "index.html").write_text(
+        '<!doctype html><meta charset="utf-8"><title>nbmod</title>'
+        '<meta http-equiv="refresh" content="0; url=docs/index.html">'
+        '<a href="docs/index.html">nbmod</a>\n', encoding="utf-8")
+    broken, outside = check_links(html)
+    print(f"{sum(1 for _ in html.rglob('*.html'))} pages, {len(broken)} links lead nowhere, "
+          f"{len(outside)} lead out of the site")
+    print(*(f"  nowhere: {line}" for line in broken), *(f"  out: {link}" for link in outside),
+          f"open {html / 'index.html'}", sep="\n")
+    return 1 if broken else sphinx("linkcheck") if chosen.external else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

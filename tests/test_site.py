@@ -1,0 +1,78 @@
+"""The site: its pages and their links; where Sphinx is installed, the build itself."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture(scope="module")
+def build() -> ModuleType:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(ROOT / "docs")
+        spec = importlib.util.spec_from_file_location("docs_build", ROOT / "docs" / "build.py")
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module
+
+
+def anchors(text: str) -> set[str]:
+    """Anchors of a page on GitHub: those of headings, and those that it sets itself."""
+    text = re.sub(r"^(```+).*?^\1", "", text, flags=re.S | re.M)
+    headings = re.findall(r"^#+ (.*)$", text, re.M)
+    plain = (re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading) for heading in headings)
+    return {re.sub(r"[^\w\- ]", "", heading).strip().lower().replace(" ", "-")
+            for heading in plain} | set(re.findall(r'<a id="([^"]+)">', text))
+
+
+def dead_links(pages: dict[str, str]) -> list[str]:
+    """Relative links of pages that lead to no file, or to no place of it."""
+    dead = []
+    for page, text in pages.items():
+        prose = re.sub(r"^(```+).*?^\1|`[^`\n]*`", "", text, flags=re.S | re.M)
+        for target, anchor in re.findall(r"\]\((?!\w+:)([^)#\s]*)(?:#([^)\s]+))?\)", prose):
+            path = (ROOT / page).parent / target if target else ROOT / page
+            if not path.exists() or anchor and anchor not in anchors(path.read_text("utf-8")):
+                dead.append(f"{page}: {target}#{anchor}")
+    return dead
+
+
+def test_relative_links_lead_somewhere(build):
+    pages = {path.relative_to(ROOT).as_posix(): path.read_text("utf-8")
+             for pattern in build.PAGES for path in ROOT.glob(pattern)}
+    assert len(pages) > 100
+    assert dead_links(pages) == []
+    assert dead_links({"docs/data.md": "[a](nowhere.md), [b](data.md#lost), [c](data.md)"}) == [
+        "docs/data.md: nowhere.md#", "docs/data.md: data.md#lost"]
+
+
+def test_the_navigation_has_every_page_once(build):
+    there = [*build.pages()]
+    listed = [name for names in build.contents(there).values() for name in names]
+    assert len(set(listed)) == len(listed) > 40
+    assert {"docs/data.md", "docs/api/index.md", "docs/ops/by_name.md"} <= set(listed)
+    with pytest.raises(SystemExit, match="no section has docs/lost/page.md"):
+        build.contents([*there, "docs/lost/page.md"])
+
+
+def test_the_site_builds_without_warnings_and_dead_links():
+    """Needs `pip install -e '.[docs]'`; under NBMOD_REQUIRE_DOCS=1 it fails without."""
+    missing = [name for name in ("sphinx", "myst_parser", "furo")
+               if importlib.util.find_spec(name) is None]
+    if missing and os.environ.get("NBMOD_REQUIRE_DOCS") != "1":
+        pytest.skip(f"the site is not built: {', '.join(missing)} missing (nbmod[docs])")
+    done = subprocess.run([sys.executable, ROOT / "docs" / "build.py"], capture_output=True,
+                          text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
+    html = ROOT / "build" / "site" / "html"
+    assert "0 links lead nowhere" in done.stdout and (html / "searchindex.js").exists()
+    assert "mx.optimizer.Adam" in (html / "genindex.html").read_text("utf-8")
