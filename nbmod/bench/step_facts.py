@@ -12,7 +12,7 @@ from ..explain.schema import MeasuredFacts, StepTimeFacts
 from ..ops.jit import num_threads, require_compiler
 from .roofs import measured_roofs, share_of_roof
 from .side_by_side import ArmTime, arm_times
-from .steps import step_rounds
+from .step_rounds import step_rounds
 
 __all__ = ["step_facts"]
 
