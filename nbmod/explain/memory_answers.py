@@ -127,7 +127,7 @@ def _readings(plan: PlanFacts, storage: StorageFacts) -> list[Reading]:
 
 
 def _kept(plan: PlanFacts, storage: StorageFacts) -> str:
-    """What keeps a storage up to its end."""
+    """The last event of a storage: why it is not free before."""
     keeper = storage.keeper
     name = "" if keeper.entry is None else plan.entries[keeper.entry].name
     if keeper.reason == "output":

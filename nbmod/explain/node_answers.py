@@ -26,7 +26,7 @@ __all__ = ["why", "why_not"]
 
 
 def why(history: NodeHistory, node: int) -> Answer:
-    """What passes made of a node, the step that computes it, and its memory.
+    """Tell what passes made of a node, the step that computes it, and its memory.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What passes made of a node: it is followed from graph to graph, up to the step that computes it.
+"""A node, followed through the passes from graph to graph, up to the step that computes it.
 
 Remarks tell which node stands for one that a pass removed.  Where there is none, as in a file of an
 older version, the node is found again where its result is read: the users of the node before the

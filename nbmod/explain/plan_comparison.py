@@ -33,7 +33,7 @@ SWITCHED_OFF = "passes that are switched off"
 
 
 def compared(before: BindFacts, after: BindFacts) -> Answer:
-    """What differs between two plans.
+    """Tell what differs between two plans.
 
     Parameters
     ----------

@@ -21,7 +21,7 @@ __all__ = ["step_answer"]
 
 
 def step_answer(history: NodeHistory, index: int) -> Answer:
-    """What a step does.
+    """Tell what a step does.
 
     Parameters
     ----------
