@@ -44,7 +44,7 @@ def origins(nodes: Iterable[Node], symbol: Graph, clones: Mapping[Node, Node],
         return node
 
     def parts_of(node: Node) -> set[Node]:
-        """Of the node, and of what stands for it."""
+        """The parts of the node, and of what stands for it."""
         node = original(node)
         return parts.get(node, set()) | parts.get(current.get(node, node), set())
 

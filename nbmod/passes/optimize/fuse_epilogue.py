@@ -62,7 +62,7 @@ def fuse_epilogue(before: Rewritten, trained: Collection[str], plain: bool = Fal
 
 
 class _Epilogues:
-    """What becomes an epilogue of which layer, or the reason why it does not."""
+    """The rule that makes nodes epilogues of layers, or says why it does not."""
 
     def __init__(self, graph: Graph, trained: Collection[str], plain: bool, learns: set[Node],
                  ordered: set[Node]):
