@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
-SECTIONS = {section.splitlines()[0]: section for section in PAGE.split("\n### ")[1:]}
+SECTIONS = {section.splitlines()[0]: section for section in PAGE.split("\n## ")[1:]}
 LANGUAGE = {"debug_str", "executor", "explain", "grad_req"}
 """Names of MXNet and of users' code, which other files than those of a word define."""
 

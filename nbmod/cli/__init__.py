@@ -11,6 +11,7 @@ user's script is one line on stderr, without a traceback.
     demo.py          `demo`: trains LeNet on digits that nbmod ships, and saves a checkpoint
     launch.py        `launch`: a script as several ranks, on one host or many
     bench.py         `bench`: the time of each step of a network, against the roofline
+    explain.py       `explain`: why the steps of a plan are as they are
     warmup.py        `warmup`: compiles the kernels of a network ahead of its first run
     predict.py       `predict`: classes, boxes or segments of images
     answers.py       the outputs of a network as the text, JSON and pictures of `predict`

@@ -19,10 +19,10 @@
     step_kernels.py     the kernels that steps call, their source and machine code
     ladder.py           the texts of NBMOD_DEBUG
     advice.py           what to change in a network, and what that changes
-    html_page.py   the facts as a page: one HTML file, from the files in `page/`
-    plan_chart.py  the memory plan as an image
-    reproducer.py  a step by itself, as a script
+    html_page.py        the facts as a page: one HTML file, from the files in `page/`
+    plan_chart.py       the memory plan as an image
+    reproducer.py       a step by itself, as a script
 
 Facts are values that are decided at bind; nothing is recorded unless it is asked for.  Begin with
-`schema.py`.  Imports `base`, `execution`, `graph`, `ops` and `passes`.
+`schema.py`.  Imports `base`, `bench.machine_code`, `core`, `execution`, `graph`, `ops` and `passes`.
 """

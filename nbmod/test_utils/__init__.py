@@ -13,8 +13,8 @@ Random arrays come from NumPy's global generator, so that its seed repeats them.
     process.py        environment variables, standard error, retries, devices
     borrowed.py       names that scripts take by `from mxnet.test_utils import *`
 
-Begin with `tolerance.py`.  Imports `base`, `compat.util`, `context`, `core`, `graph`, `io`,
-`ndarray`, `ops` and `symbol`.
+Begin with `tolerance.py`.  Imports `base`, `bench.foreign`, `compat.util`, `context`, `core`,
+`graph`, `io`, `ndarray`, `ops` and `symbol`.
 """
 
 from __future__ import annotations
