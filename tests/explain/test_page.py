@@ -64,7 +64,8 @@ def facts(explanation):
     node = next(index for index, node in enumerate(explanation.facts.nodes)
                 if node.name == "conv2")
     remarks = [RemarkFacts("fuse_epilogue", node, None, "conv2", "refused", "one reader",
-                           {"readers": [{"node": node, "name": "conv2"}], "bytes": 4},
+                           {"readers": [{"node": node, "name": "conv2"}], "bytes": 4,
+                            "steps": [{"step": 3, "name": "fourth"}], "outputs": []},
                            "passes/optimize/fuse_epilogue.py:57")]
     return replace(explanation.facts, remarks=remarks, variants=[Variant("inplace", 9999, 20)])
 
@@ -231,7 +232,11 @@ def test_decisions_are_told_with_rule_evidence_and_place(tried):
     tried.select("conv2")
     told = tried.page.locator("#inspector .remarks").inner_text()
     assert all(part in told for part in (
-        "refused", "fuse_epilogue", "one reader", "conv2", "passes/optimize/fuse_epilogue.py:57"))
+        "refused", "fuse_epilogue, since it needs: one reader", "conv2", "fourth",
+        "passes/optimize/fuse_epilogue.py:57"))
+    assert "outputs" not in told
+    tried.page.locator("#inspector .remarks a[href='#step=3']").click()
+    assert tried.selected()["step"] == 3
 
 
 def test_links_lead_from_step_to_tensor_to_storage_to_the_last_reader(tried, facts):

@@ -147,17 +147,18 @@ function remarkItem(plan, remark) {
   const isDone = remark.verdict === "done";
   return h("li", {class: isDone ? "done" : "refused"},
     h("span", {class: "verdict"}, isDone ? "✓ done" : "✗ refused"), " ", h("b", {}, remark.pass_name),
-    `: ${remark.rule}`, facts(Object.entries(remark.evidence).map(
-      ([name, value]) => [name.replaceAll("_", " "), evidence(plan, value)])),
+    isDone ? `: ${remark.rule}` : `, since it needs: ${remark.rule}`, facts(Object.entries(remark.evidence)
+      .filter(([, value]) => !Array.isArray(value) || value.length)
+      .map(([name, value]) => [name.replaceAll("_", " "), evidence(plan, value)])),
     h("small", {class: "where"}, remark.where));
 }
 
-/** A value of evidence: nodes are links. */
+/** A value of evidence: nodes, tensors and steps are links. */
 function evidence(plan, value) {
   if (Array.isArray(value)) return h("span", {}, spaced(value.map(each => evidence(plan, each))));
   if (value && typeof value === "object") {
-    const text = value.name + (value.output ? `[${value.output}]` : "");
-    return value.node == null ? text : link("node", value.node, text);
+    const text = value.name + (value.output ? `[${value.output}]` : ""), kind = KINDS.find(each => value[each] != null);
+    return kind ? link(kind, value[kind], text) : text;
   }
   return h("span", {}, String(value));
 }
