@@ -24,6 +24,6 @@
     reproducer.py       a step by itself, as a script
 
 Facts are values that are decided at bind; nothing is recorded unless it is asked for.  Begin with
-`schema.py`.  Imports `base`, `bench.machine_code`, `core`, `execution`, `graph`, `ops`, `passes` and
-`symbol.json_writer`.
+`schema.py`.  Imports `base`, `bench.machine_code`, `core`, `execution`, `graph`, `ops`, `passes`
+and `symbol.json_writer`.
 """

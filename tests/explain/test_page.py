@@ -129,7 +129,7 @@ def test_names_cannot_end_the_element_of_the_facts():
 
 @pytest.fixture(scope="module")
 def browser():
-    if not os.environ.get("CI"):
+    if not os.environ.get("NBMOD_REQUIRE_BROWSER"):
         pytest.importorskip("playwright", reason="NO PLAYWRIGHT: no browser tries the page")
     from playwright.sync_api import Error, sync_playwright
 
@@ -139,7 +139,7 @@ def browser():
                 executable_path=shutil.which("chromium") or shutil.which("google-chrome"),
                 args=["--no-sandbox", "--disable-gpu", "--disable-renderer-backgrounding"])
         except Error as error:
-            if os.environ.get("CI"):
+            if os.environ.get("NBMOD_REQUIRE_BROWSER"):
                 raise
             pytest.skip(f"NO CHROMIUM: the page is not tried in a browser: {error}")
         yield started
@@ -395,7 +395,7 @@ def test_nothing_is_inaccessible_or_too_wide(browser, written, size, scheme):
 
 def axe_core():
     """The source of axe-core."""
-    if not os.environ.get("CI"):
+    if not os.environ.get("NBMOD_REQUIRE_BROWSER"):
         pytest.importorskip("axe_playwright_python",
                             reason="NO AXE-CORE: nobody looks for what is inaccessible")
     import axe_playwright_python
