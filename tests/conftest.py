@@ -18,6 +18,15 @@ from nbmod.ops.build.levels import restrict_numba
 from tests.grouped import seed
 from tests.oracle.client import Oracle, OracleCrash, OracleError
 
+QUICK = (
+    "explain/test_facts.py", "io/test_io.py", "metric/test_metric.py",
+    "module/test_module.py", "ndarray/test_ndarray.py", "passes/test_gradient.py",
+    "passes/test_rewrite.py", "passes/test_shape_inference.py",
+    "symbol/test_symbol.py", "symbol/test_symbol_json.py", "test_initializer.py",
+    "test_lr_scheduler.py",
+)
+"""Files of the marker `quick`: they take a minute together where kernels are compiled."""
+
 _USED = pytest.StashKey[Oracle]()
 _COUNTED = pytest.StashKey[tuple[int, int]]()
 _ANEW = "disagreed at first"
@@ -40,9 +49,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` selects
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark tests that use the oracle, and skip GPU tests where there is none."""
+    """Mark tests that use the oracle and quick ones, and skip GPU tests where there is none."""
     no_gpu = pytest.mark.skip(reason="needs a CUDA device or NUMBA_ENABLE_CUDASIM=1")
     for item in items:
+        if item.nodeid.removeprefix("tests/").partition("::")[0] in QUICK and (
+                not item.get_closest_marker("slow")):
+            item.add_marker(pytest.mark.quick)
         if "oracle" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.oracle)
             item.user_properties.append(("oracle", True))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 from tests.nested import run_pytest
 from tests.scheduling import LONGEST, OPERATORS, unit_of
@@ -48,3 +49,10 @@ def test_long_units_exist(request):
     assert [unit for unit in LONGEST if unit != OPERATORS and not (root / unit).is_file()] == []
     assert {unit_of(f"{unit}::test_it[a::b]") for unit in LONGEST[1:]} == {*LONGEST[1:]}
     assert unit_of("tests/ops/test_ops.py::test_it[1]") == OPERATORS
+
+
+def test_quick_tests_are_there():
+    from tests.conftest import QUICK
+
+    folder = Path(__file__).parent
+    assert [name for name in QUICK if not (folder / name).is_file()] == []
