@@ -136,7 +136,7 @@ def test_other_executors_of_the_model_may_run_in_between():
         other.forward(is_train=True)
         other.forward()
         np.testing.assert_array_equal(executor.forward()[0].asnumpy(), want)
-    assert names(small) == names(executor) and small.constants == executor.planned.constants
+    assert names(small) == names(executor) and small.planned.constants == executor.planned.constants
 
 
 @pytest.mark.parametrize("switch", ["block", "environment"])
