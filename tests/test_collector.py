@@ -6,6 +6,7 @@ import gc
 
 import nbmod as mx
 from nbmod.core.collector import without_collector
+from nbmod.execution import programs
 
 
 def test_it_is_as_before_after_a_block():
@@ -20,8 +21,8 @@ def test_executors_are_made_without_it(monkeypatch):
     net = mx.sym.Variable("x") + 1
     net.simple_bind(mx.cpu(), x=(2,))
     enabled = []
-    compile_graph = mx.executor.compile_graph
-    monkeypatch.setattr(mx.executor, "compile_graph",
+    compile_graph = programs.compile_graph
+    monkeypatch.setattr(programs, "compile_graph",
                         lambda *args: enabled.append(gc.isenabled()) or compile_graph(*args))
     net.simple_bind(mx.cpu(), x=(2,))
     assert enabled == [False] and gc.isenabled()
