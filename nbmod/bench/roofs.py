@@ -95,6 +95,11 @@ class Roofs:
     spread: Mapping[str, float] = field(default_factory=dict)
 
     @property
+    def rates(self) -> dict[str, float]:
+        """Operations and bytes a second, by their names."""
+        return {**self.operations, **self.nbytes}
+
+    @property
     def unsteady(self) -> list[str]:
         """The roofs that shares are rough of."""
         return [name for name, spread in self.spread.items() if spread > STEADY]
@@ -190,11 +195,11 @@ def _best(before: Roofs, now: Roofs) -> Roofs:
                   for name, value in now.operations.items()}
     nbytes = {name: max(value, before.nbytes.get(name, 0.0)) for name, value in now.nbytes.items()}
     raised = (operations, nbytes) != (dict(before.operations), dict(before.nbytes))
-    best = {**operations, **nbytes}
-    spread = {name: 1 - value * (1 - now.spread.get(name, 0.0)) / best[name]
-              for name, value in {**now.operations, **now.nbytes}.items()}
-    return replace(now, operations=operations, nbytes=nbytes, runs=before.runs + 1,
-                   date=now.date if raised else before.date, spread=spread)
+    best = replace(now, operations=operations, nbytes=nbytes, runs=before.runs + 1,
+                   date=now.date if raised else before.date)
+    return replace(best, spread={
+        name: 1 - value * (1 - now.spread.get(name, 0.0)) / best.rates[name]
+        for name, value in now.rates.items()})
 
 
 # -- measurement ------------------------------------------------------------------------------
@@ -206,11 +211,9 @@ def _measure(threads: int) -> Roofs:
     windows = [Roofs(threads, dict(_operations(threads)), dict(_bandwidths(threads, capacity)),
                      capacity, datetime.date.today().isoformat()) for _ in range(WINDOWS)]
     best = reduce(_best, windows)
-    second = {name: sorted({**each.operations, **each.nbytes}[name] for each in windows)[-2]
-              for name in best.spread}
     return replace(best, runs=1, spread={
-        name: 1 - second[name] / value
-        for name, value in {**best.operations, **best.nbytes}.items()})
+        name: 1 - sorted(each.rates[name] for each in windows)[-2] / value
+        for name, value in best.rates.items()})
 
 
 def _operations(threads: int) -> Iterator[tuple[str, float]]:

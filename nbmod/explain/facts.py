@@ -74,9 +74,9 @@ def facts_of(symbol: Inferred, options: CompileOptions, name: str, outputs: Sequ
     plan = _Planned(compiled, numbered).plan()
     return BindFacts(
         NetworkFacts(name, [node.name for node in symbol.graph.arguments],
-                [node.name for node in symbol.graph.states], list(outputs), str(options.ctx),
-                {each: options.requests[each] for each in options.trained}, options.exact,
-                sorted(disabled)),
+                     [node.name for node in symbol.graph.states], list(outputs), str(options.ctx),
+                     {each: options.requests[each] for each in options.trained}, options.exact,
+                     sorted(disabled)),
         numbered.facts(compiled), numbered.ids(symbol.graph.nodes),
         numbered.entry_ids(symbol.graph.outputs), list(watcher.passes(numbered)),
         [_remark(each, plan, numbered) for each in recorded], plan)
