@@ -17,8 +17,9 @@
 
 Where `default` or `plain` is far from `reference`, the reference is run again on inputs perturbed
 in their last float32 digit, and with the result of every node rounded to float32, to the nearest or
-up and down at random (Monte Carlo arithmetic, Parker 1997): a program that amplifies these
-differences is ill-conditioned, and may differ as much.  Where the reference is zero
+up and down at random (Monte Carlo arithmetic, Parker 1997), and with sums of layers that differ by
+a last digit of their largest element (Winograd's way): a program that amplifies these differences,
+or has a kink within them, is ill-conditioned, and may differ as much.  Where the reference is zero
 everywhere, terms have cancelled, and the result is the rounding of the largest of them.
 """
 
@@ -64,6 +65,8 @@ SOFTMAX = ("softmax", "attention")
 """Lines whose gradients, g - p sum(g), cancel terms as large as the head gradients where p is 1."""
 CANCELLED = 1e-13
 """Of the largest term: a result below it is what rounding left of a sum that is zero."""
+LAYERS = ("Convolution", "Deconvolution", "FullyConnected", "dot", "batch_dot")
+"""Operators whose sums round relative to their largest term."""
 MAGNIFIED = 64
 """Times the effect of one rounding of the inputs: a program rounds at every node."""
 
@@ -326,7 +329,9 @@ class _Judge:
                     moved = values * (1 + self.digits.rounding * signs)
                     array[:] = np.where(values == np.rint(values), values, moved)   # labels are
             rng = np.random.RandomState(number) if number else None
-            executor.set_monitor_callback(lambda _, array: self._round(array, rng))
+            sums = _sums(executor._symbol) if number else {}
+            executor.set_monitor_callback(lambda name, array: self._round(
+                array, rng, _OPPOSITE[number] if name in sums else 0))
             found: Results = {}
             for _ in pass_by_pass(self.mx, executor, self.program, found,
                                   self.digits.narrow):
@@ -335,11 +340,17 @@ class _Judge:
                         self._round(gradient, rng)
             return found
 
-    def _round(self, array: Any, rng: np.random.RandomState | None) -> None:
-        """To the narrow type: to the nearest value, or to one of the two around it."""
+    def _round(self, array: Any, rng: np.random.RandomState | None, of_largest: float = 0) -> None:
+        """To the narrow type: to the nearest value, or to one of the two around it.
+
+        Before, add `of_largest` roundings of the largest element, up and down by turns of a seed.
+        """
         if array.dtype == np.float64:
             values = array.asnumpy()
             self._largest_term = max(self._largest_term, _largest(values))
+            if of_largest:
+                signs = np.sign(drawn(f"sums {values.shape}", values.shape, "float64"))
+                values = values + of_largest * self.digits.rounding * _largest(values) * signs
             with np.errstate(over="ignore", invalid="ignore"):
                 rounded = values.astype(self.digits.narrow)
                 if rng is not None:
@@ -348,6 +359,16 @@ class _Judge:
                     rounded = np.where((rounded != values) & (rng.rand(*values.shape) < 0.5),
                                        other, rounded)
             array[:] = rounded
+
+
+_OPPOSITE = {1: 1.0, 2: -1.0}
+"""Signs of the runs that move sums: an element beside a kink crosses it in one of them."""
+
+
+def _sums(symbol: Any) -> set[str]:
+    """Names of the outputs of layers."""
+    return {f"{entry.node.name}_output" for entry in symbol.get_internals().entries
+            if entry.node.op is not None and entry.node.op.name in LAYERS}
 
 
 def _largest(array: np.ndarray) -> float:
