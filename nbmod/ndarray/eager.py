@@ -54,11 +54,23 @@ class OpPlan(NamedTuple):
 
 
 def op_instance(cls: Any, params: Mapping[str, Any]) -> Op:
-    """The op with these parameters as the user gave them, cached if they are hashable."""
+    """The op with these parameters as the user gave them, cached if they are hashable.
+
+    -0.0 is not: it equals 0.0, which would be taken for it.
+    """
     try:
-        return _op_instance(cls, *params.items())
+        if not any(map(_has_negative_zero, params.values())):
+            return _op_instance(cls, *params.items())
     except TypeError:
-        return cls.from_attrs(dict(without_ignored(cls, params)))
+        pass
+    return cls.from_attrs(dict(without_ignored(cls, params)))
+
+
+def _has_negative_zero(value: object) -> bool:
+    """Whether a parameter, or a number in it, is -0.0."""
+    if isinstance(value, tuple):
+        return any(map(_has_negative_zero, value))
+    return isinstance(value, (float, np.floating)) and not value and bool(np.signbit(value))
 
 
 @lru_cache(maxsize=_CACHED)
@@ -73,8 +85,8 @@ def named_op(name: str) -> Op:
 
 
 @lru_cache(maxsize=_CACHED, typed=True)
-def scalar_op(name: str, scalar: float) -> Op:
-    """The op `name` of an array and a scalar."""
+def scalar_op(name: str, scalar: float | str) -> Op:
+    """The op `name` of an array and a scalar: a zero as text, which tells 0.0 from -0.0."""
     return OPS.find(name).from_attrs({"scalar": scalar})
 
 

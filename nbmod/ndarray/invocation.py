@@ -151,7 +151,8 @@ def _binary(array: NDArray, operation: BinaryOperator, other: NDArray | float,
     if not isinstance(other, numeric_types):
         raise TypeError(f"type {type(other)} not supported")
     name = operation.reflected if reflected else operation.scalar
-    return invoke(scalar_op(name, float(other)), (array,), out)
+    scalar = float(other)
+    return invoke(scalar_op(name, scalar or str(scalar)), (array,), out)
 
 
 NDArray._binary = _binary

@@ -461,3 +461,22 @@ def test_arrays_by_position_count_past_inputs_that_an_op_does_not_have():
         mx.nd.CTCLoss(steps, texts, data_lengths=lengths, use_label_lengths=True)
     with pytest.raises(MXNetError, match="'bias' is an NDArray, but"):
         mx.nd.FullyConnected(texts, mx.nd.ones((3, 4)), mx.nd.ones(3), num_hidden=3, no_bias=True)
+
+
+@pytest.mark.parametrize("call, expected", [
+    (lambda x, zero: x / zero, lambda zero: 1 / zero),
+    (lambda x, zero: x * zero, lambda zero: zero),
+    (lambda x, zero: zero * x, lambda zero: zero),
+    (lambda x, zero: mx.nd.clip(-x, a_min=zero, a_max=1), lambda zero: zero),
+    (lambda x, zero: mx.nd.clip(-x, a_min=np.float32(zero), a_max=1), lambda zero: zero),
+    (lambda x, zero: mx.nd.image.normalize(x.reshape((1, 1, 1)), mean=(0,), std=(zero,)),
+     lambda zero: 1 / zero)])
+@pytest.mark.parametrize("zeros", [(0.0, -0.0), (-0.0, 0.0)])
+def test_the_sign_of_a_zero_parameter_counts(call, expected, zeros):
+    """Ops are cached by their parameters, which are equal."""
+    mx.ndarray.eager.clear_caches()
+    with np.errstate(divide="ignore"):
+        for zero in zeros:
+            result = call(mx.nd.ones(1), zero).asnumpy().reshape(-1)
+            target = np.float32(expected(np.float32(zero)))
+            assert (result[0], np.signbit(result[0])) == (target, np.signbit(target))
