@@ -158,21 +158,14 @@ def _explanation(files: Sequence[str], options: argparse.Namespace) -> Explanati
     """The plan of the network in these files, or that of which a file has the facts."""
     from ..execution.debug import compile_inputs
     from ..explain.explanation import Explanation
-    from ..explain.facts import facts_of
-    from ..explain.what_if import WhatIf
-    from ..passes.switches import disabled_passes
 
     if len(files) == 1 and _holds_facts(files[0]):
         return Explanation.load(files[0])
     network = _network(files, options)
-    inferred, compile_options = compile_inputs(network.symbol, options.ctx, network.requests,
-                                               network.types, "explain", network.shapes)
     if options.run:
         return _measured(network, options.ctx)
-    disabled = sorted(disabled_passes())
-    return Explanation(facts_of(inferred, compile_options, network.symbol.name or "group",
-                                network.symbol.list_outputs(), disabled),
-                       WhatIf(inferred, compile_options, disabled))
+    return Explanation.of_network(network.symbol, *compile_inputs(
+        network.symbol, options.ctx, network.requests, network.types, "explain", network.shapes))
 
 
 def _measured(network: _PlannedNetwork, ctx: Context) -> Explanation:

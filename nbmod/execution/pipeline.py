@@ -38,7 +38,14 @@ from ..passes.recompute import mirror
 from ..passes.remarks import withheld
 from ..passes.rewrite import Rewritten, carry, unchanged
 from ..passes.subgraph_parts import needed_nodes, part_specs
-from ..passes.switches import PassObserver, is_enabled, observed, observers
+from ..passes.switches import (
+    PassObserver,
+    disabled_passes,
+    is_enabled,
+    observed,
+    observers,
+    without_passes,
+)
 from ..passes.training import with_gradients, with_trained_bodies, write_gradients
 
 if TYPE_CHECKING:
@@ -68,6 +75,8 @@ class CompileOptions:
     """False: every node of the symbol runs by itself."""
     mirror: bool = field(default_factory=lambda: CONFIG.mirror)
     """Whether the backward pass computes cheap nodes again."""
+    disabled: frozenset[str] = field(default_factory=disabled_passes)
+    """Passes that are switched off."""
 
     @property
     def trained(self) -> list[str]:
@@ -226,16 +235,17 @@ def compile_graph(symbol: Inferred, options: CompileOptions) -> CompiledGraph:
     """Compile a symbol's graph, whose shapes and types are known; MXNetError for a node without a
     gradient, or without a kernel on its device."""
     _require_memory(symbol, options)
-    with observing(symbol, options):
-        simplified = _simplify(symbol, options)
-        joint = _differentiate(simplified, options)
-        joint = _mirror(joint, options)
-        joint = _place(joint, options)
-        joint = _write_gradients(joint, options)
-        fused = _fuse_elementwise(joint, options)
-    placed = _order(joint, fused, options)
-    _require_kernels(placed, [node for node in fused.graph.nodes if not node.is_variable])
-    return _schedule(placed, options.ctx)
+    with without_passes(*options.disabled):
+        with observing(symbol, options):
+            simplified = _simplify(symbol, options)
+            joint = _differentiate(simplified, options)
+            joint = _mirror(joint, options)
+            joint = _place(joint, options)
+            joint = _write_gradients(joint, options)
+            fused = _fuse_elementwise(joint, options)
+        placed = _order(joint, fused, options)
+        _require_kernels(placed, [node for node in fused.graph.nodes if not node.is_variable])
+        return _schedule(placed, options.ctx)
 
 
 # -- the passes, as they apply to a symbol ---------------------------------------------------------

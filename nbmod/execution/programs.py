@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from ..core.config import CONFIG
 from ..passes.infer import lacks_elements
-from ..passes.switches import disabled_passes
 from .bind import BindArguments
 from .bound_region import Bind
 from .interpreted import InterpretedProgram
@@ -45,4 +44,4 @@ def planned_program(binding: BindArguments, shared: SharedMemory, states: States
         print(f"bind {binding.symbol.name}: {len(compiled.nodes)} steps, "
               f"{sum(compiled.sizes):,} bytes of entries in "
               f"{compiled.plan.total_bytes:,} bytes")
-    return PlannedProgram(binding, compiled, shared, states, options, disabled_passes())
+    return PlannedProgram(binding, compiled, shared, states, options)

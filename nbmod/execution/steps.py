@@ -234,14 +234,12 @@ class PlannedProgram:
         Called before and after every step.
     options : CompileOptions
         With which the network was compiled.
-    disabled : frozenset of str
-        Passes that were switched off then.
     """
 
     def __init__(self, binding: BindArguments, compiled: CompiledGraph, shared: SharedMemory,
-                 states: States, options: CompileOptions, disabled: frozenset[str]):
+                 states: States, options: CompileOptions):
         self.binding, self.compiled, self.states = binding, compiled, states
-        self.options, self.disabled = options, disabled
+        self.options = options
         with explained(binding.inferred):
             self._head_arrays, self._external = self._external_arrays()
             self.constants: list[DerivedConstants] = []

@@ -29,7 +29,10 @@ from .what_if import WhatIf
 from .wording import Answer
 
 if TYPE_CHECKING:
+    from ..execution.pipeline import CompiledGraph, CompileOptions
     from ..execution.steps import PlannedProgram
+    from ..passes.infer import Inferred
+    from ..symbol import Symbol
 
 __all__ = ["Explanation"]
 
@@ -53,12 +56,17 @@ class Explanation:
     @classmethod
     def of(cls, program: PlannedProgram, measured: MeasuredFacts | None = None) -> Explanation:
         """The explanation of a program, whose network is compiled once more, without arrays."""
-        binding, symbol = program.binding, program.binding.symbol
-        options, disabled = program.options, sorted(program.disabled)
-        facts = facts_of(binding.inferred, options, symbol.name or "group", symbol.list_outputs(),
-                         disabled, program.compiled)
-        return cls(replace(facts, measured=measured),
-                   WhatIf(binding.inferred, options, disabled, program.compiled))
+        explanation = cls.of_network(program.binding.symbol, program.binding.inferred,
+                                     program.options, program.compiled)
+        explanation.facts = replace(explanation.facts, measured=measured)
+        return explanation
+
+    @classmethod
+    def of_network(cls, symbol: Symbol, inferred: Inferred, options: CompileOptions,
+                   bound: CompiledGraph | None = None) -> Explanation:
+        """The explanation of a network that need not be bound; `bound` is its plan if it is."""
+        facts = facts_of(inferred, options, symbol.name or "group", symbol.list_outputs(), bound)
+        return cls(facts, WhatIf(inferred, options, bound))
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Explanation:

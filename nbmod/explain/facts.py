@@ -23,7 +23,7 @@ from ..passes.memory.plan import ALIGNMENT, MemoryPlan
 from ..passes.memory.plan_step import NONE, AliasedRows
 from ..passes.pass_diffs import shown_parameters
 from ..passes.rewrite import Rewritten
-from ..passes.switches import PASSES, observed, without_passes
+from ..passes.switches import PASSES, observed
 from .schema import (
     BindFacts,
     CandidateFacts,
@@ -47,7 +47,7 @@ __all__ = ["facts_of", "plan_facts"]
 
 
 def facts_of(symbol: Inferred, options: CompileOptions, name: str, outputs: Sequence[str],
-             disabled: Sequence[str] = (), bound: CompiledGraph | None = None) -> BindFacts:
+             bound: CompiledGraph | None = None) -> BindFacts:
     """The facts of a network's plan.
 
     Parameters
@@ -60,13 +60,11 @@ def facts_of(symbol: Inferred, options: CompileOptions, name: str, outputs: Sequ
         The name of the network.
     outputs : sequence of str
         Names of the symbol's outputs.
-    disabled : sequence of str
-        Passes that are switched off.
     bound : CompiledGraph, optional
         The plan that was bound; MXNetError if it is another one now.
     """
     watcher = _GraphRecorder(symbol)
-    with without_passes(*disabled), remarks.recording() as recorded, observed(watcher):
+    with remarks.recording() as recorded, observed(watcher):
         compiled = compile_graph(symbol, options)
     if bound is not None:
         _require_same(compiled, bound, name)
@@ -76,7 +74,7 @@ def facts_of(symbol: Inferred, options: CompileOptions, name: str, outputs: Sequ
         NetworkFacts(name, [node.name for node in symbol.graph.arguments],
                      [node.name for node in symbol.graph.states], list(outputs), str(options.ctx),
                      {each: options.requests[each] for each in options.trained}, options.exact,
-                     sorted(disabled)),
+                     sorted(options.disabled)),
         numbered.facts(compiled), numbered.ids(symbol.graph.nodes),
         numbered.entry_ids(symbol.graph.outputs), list(watcher.passes(numbered)),
         [_remark(each, plan, numbered) for each in recorded], plan)

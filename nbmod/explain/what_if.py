@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import cached_property
 
@@ -12,7 +12,6 @@ from ..graph import Entry, Graph, Node
 from ..passes.infer import Inferred, infer_specs
 from ..passes.memory.plan import plan_memory
 from ..passes.memory.plan_step import PLANNER_PASSES
-from ..passes.switches import without_passes
 from .schema import Variant
 
 __all__ = ["MIRROR", "WhatIf", "variant_of"]
@@ -30,16 +29,13 @@ class WhatIf:
         The graph and the specs of its entries.
     options : CompileOptions
         With which it is bound.
-    disabled : collection of str
-        Passes that are switched off.
     bound : CompiledGraph, optional
         The plan that it has; compiled when it is needed.
     """
 
-    def __init__(self, symbol: Inferred, options: CompileOptions, disabled: Collection[str],
+    def __init__(self, symbol: Inferred, options: CompileOptions,
                  bound: CompiledGraph | None = None):
         self.symbol, self.options, self._bound = symbol, options, bound
-        self.disabled = frozenset(disabled)
 
     @cached_property
     def compiled(self) -> CompiledGraph:
@@ -59,8 +55,9 @@ class WhatIf:
         The nodes stay where a pass of the memory planner is left out, so that nothing is compiled.
         """
         if name not in PLANNER_PASSES or self.compiled.subgraphs:
-            return self._compile({name})
-        off, steps = {*self.disabled, name}, self.compiled.plan_steps
+            return self._compile(options=replace(self.options,
+                                                 disabled=self.options.disabled | {name}))
+        off, steps = self.options.disabled | {name}, self.compiled.plan_steps
         if name != "reuse_memory" and steps == [step.without(off) for step in steps]:
             return self.compiled
         return self._replanned(off, self.compiled)
@@ -110,7 +107,7 @@ class WhatIf:
         order = [*range(len(compiled.nodes))]
         order.insert(place, order.pop(index))
         steps, nodes = ([each[i] for i in order] for each in (compiled.plan_steps, compiled.nodes))
-        return self._replanned(self.disabled, replace(compiled, plan_steps=steps, nodes=nodes))
+        return self._replanned(self.options.disabled, replace(compiled, plan_steps=steps, nodes=nodes))
 
     def _replanned(self, off: Collection[str], compiled: CompiledGraph) -> CompiledGraph:
         steps = [step.without(off) for step in compiled.plan_steps]
@@ -118,10 +115,9 @@ class WhatIf:
                            {*compiled.outputs} - {*compiled.external}, "reuse_memory" not in off)
         return replace(compiled, plan_steps=steps, plan=plan)
 
-    def _compile(self, without: Iterable[str] = (), symbol: Inferred | None = None,
-                 options: CompileOptions | None = None) -> CompiledGraph:
-        with without_passes(*self.disabled, *without):
-            return compile_graph(symbol or self.symbol, options or self.options)
+    def _compile(self, symbol: Inferred | None = None, options: CompileOptions | None = None
+                 ) -> CompiledGraph:
+        return compile_graph(symbol or self.symbol, options or self.options)
 
 
 def variant_of(compiled: CompiledGraph, without: str = "", added: str = "") -> Variant:

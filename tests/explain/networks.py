@@ -133,6 +133,5 @@ def planned(name: str, *without: str) -> Explanation:
     with mx.name.NameManager():
         symbol = build()
     with mx.without_passes(*without):
-        inferred, options = compile_inputs(symbol, mx.cpu(), request, None, "explain", shapes)
-    return Explanation(facts_of(inferred, options, symbol.name or "group", symbol.list_outputs(),
-                                sorted(without)))
+        return Explanation.of_network(symbol, *compile_inputs(symbol, mx.cpu(), request, None,
+                                                              "explain", shapes))
