@@ -22,6 +22,7 @@ from ..passes.infer import Inferred, specs_of
 from ..passes.memory.plan import ALIGNMENT, MemoryPlan
 from ..passes.memory.plan_step import NONE, AliasedRows
 from ..passes.pass_diffs import shown_parameters
+from ..passes.provenance import origins
 from ..passes.rewrite import Rewritten
 from ..passes.switches import PASSES, observed
 from .schema import (
@@ -69,13 +70,14 @@ def facts_of(symbol: Inferred, options: CompileOptions, name: str, outputs: Sequ
     if bound is not None:
         _require_same(compiled, bound, name)
     numbered = watcher.numbered(compiled)
+    numbered.trace(symbol.graph, compiled, recorded)
     plan = _Planned(compiled, numbered).plan()
     return BindFacts(
         NetworkFacts(name, [node.name for node in symbol.graph.arguments],
                      [node.name for node in symbol.graph.states], list(outputs), str(options.ctx),
                      {each: options.requests[each] for each in options.trained}, options.exact,
                      sorted(options.disabled)),
-        numbered.facts(compiled), numbered.ids(symbol.graph.nodes),
+        numbered.facts(), numbered.ids(symbol.graph.nodes),
         numbered.entry_ids(symbol.graph.outputs), list(watcher.passes(numbered)),
         [_remark(each, plan, numbered) for each in recorded], plan)
 
@@ -144,6 +146,7 @@ class _NumberedNodes:
         self.nodes: list[graphs.Node] = []
         self._ids: dict[int, int] = {}
         self._specs: list[list[Spec | None]] = []
+        self._origins: dict[graphs.Node, list[graphs.Node]] = {}
 
     def add(self, graph: Graph, specs: Sequence[Spec | None]) -> None:
         """Number the nodes of a graph that are new, and keep what is known of their outputs."""
@@ -171,17 +174,27 @@ class _NumberedNodes:
         """Nodes and numbers of outputs."""
         return [[self.id(node), index] for node, index in entries]
 
-    def facts(self, compiled: CompiledGraph) -> list[GraphNodeFacts]:
+    def trace(self, symbol: Graph, compiled: CompiledGraph, recorded: Sequence[remarks.Remark]
+              ) -> None:
+        """Find the nodes of the symbol that each node is there for."""
+        clones = {clone: node for each in (compiled.simplified, compiled.fused) if each is not None
+                  for clone, node in each.origin.items()}
+        known = origins(self.nodes, symbol, clones, recorded)
+        for node in self.nodes:     # inputs before users
+            sources = [clones.get(node), *(source for source, _ in node.inputs)]
+            if not known[node]:
+                known[node] = [*dict.fromkeys(
+                    each for source in ([node.source] if node.source else sources)
+                    if source is not None for each in known.get(source, ()))]
+        self._origins = known
+
+    def facts(self) -> list[GraphNodeFacts]:
         """The nodes as plain values."""
         return [GraphNodeFacts(node.name, "" if node.is_variable else node.op_name,
                      shown_parameters(node.op), self.entry_ids(node.inputs),
                      [None if spec is None else _tensor(spec) for spec in specs],
-                     self._origins(node, compiled))
+                     self.ids(self._origins.get(node, ())))
                 for node, specs in zip(self.nodes, self._specs, strict=True)]
-
-    def _origins(self, node: graphs.Node, compiled: CompiledGraph) -> list[int]:
-        origin = self.find(compiled.origin(node))
-        return [] if origin is None else [origin]
 
 
 def _tensor(spec: Spec) -> TensorFacts:

@@ -74,6 +74,14 @@ class NodeHistory:
             current = change.after
         return current
 
+    def inserted_by(self, node: int) -> str | None:
+        """The pass that inserted a node; None for one of the symbol, or that a pass changed."""
+        for change in reversed(self.facts.passes):
+            node = next((pair.before for pair in change.replaced if pair.after == node), node)
+            if node in change.added:
+                return change.name
+        return None
+
     def value(self, node: int, output: int) -> tuple[int, int] | None:
         """The output of a node of the final graph that is an output of a node; None if none is."""
         current: tuple[int, int] | None = (node, output)

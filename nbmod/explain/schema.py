@@ -71,7 +71,9 @@ class GraphNodeFacts:
     outputs: Sequence[TensorFacts | None]
     """None for an output that a pass knows nothing about."""
     origins: Sequence[int]
-    """The nodes of the symbol that it computes; its own number for those."""
+    """The nodes of the symbol that it computes, or is the gradient of; for what a pass inserts,
+    such as a reorder of a layout, those whose results it converts.
+    A node of the symbol is there for itself, at least."""
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from .wording import (
     described_memory,
     described_storage,
     described_tensor,
+    listed,
     step_label,
     step_title,
 )
@@ -38,6 +39,9 @@ def step_answer(history: NodeHistory, index: int) -> Answer:
     lines = [f"{step_title(plan, index)}, {step.phase} on {step.context}"]
     if computes:
         lines.append(f"  computes {', '.join(facts.nodes[node].name for node in computes)}")
+    elif step.forward is None and (maker := history.inserted_by(step.node)):
+        lines.append(f"  inserted by {maker} for "
+                     + listed(facts.nodes[node].name for node in facts.nodes[step.node].origins))
     lines += (f"  {line}" for line in _arrays(plan, step))
     lines += (f"  gradient of {step_label(plan, each)}" for each in [step.forward]
               if each is not None)

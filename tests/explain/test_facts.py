@@ -10,6 +10,7 @@ import nbmod as mx
 from nbmod.base import MXNetError
 from nbmod.executor import Executor
 from nbmod.explain.schema import from_json, to_json
+from tests.explain.networks import NETWORKS, planned
 
 
 def network():
@@ -53,6 +54,28 @@ def test_graphs_follow_from_each_other():
         graph |= {*each.added, *(pair.after for pair in each.replaced)}
         assert graph == set(each.graph)
     assert {entry.node for entry in facts.plan.entries} == graph
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_every_node_has_origins_in_the_symbol(name):
+    facts = planned(name).facts
+    for number, node in enumerate(facts.nodes):
+        assert {*node.origins} <= {*facts.graph}
+        assert node.origins or not node.inputs, node.name
+        assert number in node.origins or number not in facts.graph
+
+
+def test_reorders_of_layouts_have_the_origins_of_what_they_convert():
+    explanation = bound().explain()
+    facts = explanation.facts
+    origins = {facts.nodes[step.node].op: [facts.nodes[each].name for each in facts.nodes[
+        step.node].origins] for step in facts.plan.steps}
+    assert origins["_into_blocks"] == ["data"]
+    assert origins["_from_blocks"] == origins["_backward__from_blocks"] == ["relu"]
+    assert origins["_blocked_convolution"] == ["conv"]
+    converter = next(index for index, step in enumerate(facts.plan.steps)
+                     if step.op == "_from_blocks")
+    assert "inserted by blocked_layout for relu" in str(explanation.step(converter))
 
 
 def test_equal_networks_have_equal_facts():

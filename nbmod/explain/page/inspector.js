@@ -93,7 +93,7 @@ class Inspector {
       ["inputs", node.inputs.length ? spaced(node.inputs.map(([each, output]) =>
         [nodeLink(plan, each), output ? `[${output}]` : ""])) : null],
       ["shape", node.outputs.map(tensorText).join(", ")],
-      ["computes", spaced(node.origins.filter(each => each !== id).map(each => nodeLink(plan, each)))],
+      ["origins", spaced(node.origins.filter(each => each !== id).map(each => nodeLink(plan, each)))],
       ["passes", history.length ? h("span", {}, spaced(history.map(([stage, what]) =>
         [`${what} by `, h("a", {href: `#view=passes&stage=${stage}`}, plan.stages[stage].name)]))) : null],
     ]));
