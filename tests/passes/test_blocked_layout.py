@@ -281,12 +281,14 @@ def test_relu_keeps_what_is_no_number(behind):
     assert np.isnan(out[:, 3]).all() and np.isfinite(out[:, :3]).all() and out[:, 4:].min() == 0
 
 
+@pytest.mark.parametrize("fixed", [False, True])
 @pytest.mark.parametrize("frozen", [False, True])
 @pytest.mark.parametrize("end", ["relu", "add", "clip"])
-def test_gradients_behind_norms_are_nan_where_single_nodes_give_nan(end, frozen):
-    """A NaN in the images, whose results are NaN in a pixel (frozen) or in a channel."""
+def test_gradients_behind_norms_are_nan_where_single_nodes_give_nan(end, frozen, fixed):
+    """A NaN in the images, whose results are NaN in a pixel (frozen) or in a channel; the gradient
+    of a gamma that is fixed is 0 all the same."""
     x = norm(convolution(mx.sym.Variable("data"), 20, "a", no_bias=True), "n", relu=False,
-             use_global_stats=frozen)  # fmt: skip
+             use_global_stats=frozen, fix_gamma=fixed)  # fmt: skip
     symbol = {"relu": lambda: mx.sym.relu(x), "clip": lambda: mx.sym.clip(x, a_min=0, a_max=0.5),
               "add": lambda: mx.sym.relu(x + mx.sym.Variable("z"))}[end]()  # fmt: skip
     given = {name: SHAPE[:1] + (20,) + SHAPE[2:] for name in ("z",) if end == "add"}
@@ -307,6 +309,7 @@ def test_gradients_behind_norms_are_nan_where_single_nodes_give_nan(end, frozen)
     assert any(np.isnan(grad).any() for grad in theirs.values())
     for name, grad in theirs.items():
         close(np.nan_to_num(mine[name], nan=9), np.nan_to_num(grad, nan=9), name)
+    assert not fixed or not np.any(theirs["n_gamma"])
 
 
 def tiled():

@@ -160,7 +160,7 @@ def _set_gradients(sums, norm, channels, b, share, limited):
         channel, total, along = b * LANES + c, _total(sums, b, 0, c), _total(sums, b, 1, c)
         _, invstd, gamma, is_fixed, _, _ = channels[:, channel]
         inverse = np.float64(invstd)
-        channels[4, channel] = along * inverse * (1 - is_fixed)
+        channels[4, channel] = 0 if is_fixed else along * inverse
         channels[5, channel] = along if limited and along != along else total
         norm[FORWARD + 1, b, c] = total * share
         norm[FORWARD + 2, b, c] = along * share * inverse * inverse
