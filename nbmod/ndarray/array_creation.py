@@ -191,11 +191,22 @@ def empty(shape: Shape, ctx: Context | None = None, dtype: DTypeArg = None, styp
     return NDArray(device_of(ctx).empty(shape_of(shape), as_dtype(dtype)), ctx)
 
 
+def describes_node(keyword: str) -> bool:
+    """Whether a keyword is for the node of a symbol: calls on arrays ignore it.
+
+    Parameters
+    ----------
+    keyword : str
+        A keyword, such as 'name' or '__layout__'.
+    """
+    return keyword == "name" or keyword.startswith("__") and keyword.endswith("__")
+
+
 def _filled(shape: Shape, value: float, ctx: Context | None, dtype: DTypeArg,
             kwargs: dict[str, Forwarded]) -> NDArray:
     out = kwargs.pop("out", None)
-    if kwargs:
-        raise TypeError(f"unknown keyword(s) {', '.join(kwargs)}")
+    if unknown := [key for key in kwargs if not describes_node(key)]:
+        raise TypeError(f"unknown keyword(s) {', '.join(unknown)}")
     if out is not None:
         out[:] = value
         return out
@@ -212,8 +223,8 @@ def zeros(shape: Shape, ctx: Context | None = None, dtype: DTypeArg = None,
     shape, ctx, dtype, stype
         As for `empty`.
     **kwargs
-        Only `out` is accepted: an NDArray to fill and return, instead of making a new one; the
-        other arguments then have no effect.
+        `out`, an NDArray to fill and return instead of making a new one; the other arguments then
+        have no effect.  `name` and attributes such as `__layout__` are for symbols, and have none.
 
     Raises
     ------
@@ -227,7 +238,7 @@ def zeros(shape: Shape, ctx: Context | None = None, dtype: DTypeArg = None,
     >>> mx.nd.zeros((2, 3), dtype="int32").asnumpy().tolist()
     [[0, 0, 0], [0, 0, 0]]
     """
-    if stype not in (None, "default") and not kwargs:
+    if stype not in (None, "default") and all(map(describes_node, kwargs)):
         from . import sparse_array
 
         return sparse_array.zeros(stype, shape, ctx, dtype)

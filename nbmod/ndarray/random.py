@@ -25,7 +25,7 @@ from ..base import ArgumentError, CheckError, MXNetError, numeric_types, wrong_t
 from ..context import Context
 from ..ops import OPS
 from ..ops.random.draw_functions import DRAW_FUNCTIONS, draw_functions
-from .array_creation import context_of
+from .array_creation import context_of, describes_node
 from .eager import op_instance
 from .functions import namespace
 from .invocation import invoke
@@ -71,14 +71,15 @@ def _draw(name: str, parameters: Mapping[str, object], /,
     out : NDArray, optional
         Array to write the result to.
     **kwargs
-        Nothing else is accepted; an unknown name raises MXNetError.
+        `name` and attributes of symbols, which have no effect; others raise MXNetError.
 
     Raises
     ------
     MXNetError
         If parameters are neither all numbers nor all NDArrays, or outside their domain.
     """
-    attrs = {key: value for key, value in {**kwargs, "dtype": dtype}.items() if value is not None}
+    attrs = {key: value for key, value in {**kwargs, "dtype": dtype}.items()
+             if value is not None and not describes_node(key)}
     arrays = [value for value in parameters.values() if isinstance(value, NDArray)]
     if len(arrays) == len(parameters):
         if shape is not None:
@@ -106,6 +107,7 @@ def _draw_from(op: str, data: object, attrs: dict[str, Forwarded], out: NDArray 
     """Run a random operator of one array."""
     if not isinstance(data, NDArray):
         raise CheckError(f"{op}: data is a {type(data).__name__}, expected an NDArray")
+    attrs = {key: value for key, value in attrs.items() if not describes_node(key)}
     return invoke(OPS.find(op).from_attrs(attrs), [data], out)
 
 
@@ -186,7 +188,7 @@ def multinomial(data: NDArray, shape: Size = None, get_prob: bool = False,
     dtype : str, default 'int32'
         Element type of the indices.
     **kwargs
-        Nothing else is accepted; an unknown name raises MXNetError.
+        `name` and attributes of symbols, which have no effect; others raise MXNetError.
 
     Returns
     -------
@@ -215,7 +217,7 @@ def shuffle(data: NDArray, out: NDArray | None = None, **kwargs: Forwarded) -> N
     out : NDArray, optional
         Array to write the result to.
     **kwargs
-        Nothing is accepted; an unknown name raises MXNetError.
+        `name` and attributes of symbols, which have no effect; others raise MXNetError.
 
     Examples
     --------
