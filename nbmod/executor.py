@@ -101,10 +101,10 @@ class Executor:
         if isinstance(self._program, PlannedProgram) and not lacks_compiler():
             self._first = first_answers(self._program)
             announce(self._program)
-        if isinstance(self._program, PlannedProgram) and CONFIG.debug > 1:
-            from .explain.ladder import ladder
+        if isinstance(self._program, PlannedProgram) and (CONFIG.debug or CONFIG.print_passes):
+            from .explain.ladder import print_plan
 
-            print("\n".join(ladder(self._program, CONFIG.debug)))
+            print_plan(self._program)
 
     @safe_repr
     def __repr__(self) -> str:

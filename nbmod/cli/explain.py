@@ -56,6 +56,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def _add_questions(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
+    add("--passes", action="store_true", help="what each pass changed, as differences of listings")
     add("--why", action="append", default=[], metavar="NODE",
         help="what became of a node: pass by pass, its step, its implementation, its memory")
     add("--why-not", action="append", default=[], type=_parse_pair(":"), metavar="NODE:PASS",
@@ -133,6 +134,8 @@ def _answers(explanation: Explanation, options: argparse.Namespace, other: Expla
     """The answers to the questions that options ask."""
     from ..explain.wording import Answer
 
+    if options.passes:
+        yield explanation.passes()
     yield from map(explanation.why, options.why)
     yield from (explanation.why_not(*each) for each in options.why_not)
     yield from (explanation.alive(*each) for each in options.alive)
@@ -156,7 +159,6 @@ def _answers(explanation: Explanation, options: argparse.Namespace, other: Expla
 
 def _explanation(files: Sequence[str], options: argparse.Namespace) -> Explanation:
     """The plan of the network in these files, or that of which a file has the facts."""
-    from ..execution.debug import compile_inputs
     from ..explain.explanation import Explanation
 
     if len(files) == 1 and _holds_facts(files[0]):
@@ -164,8 +166,8 @@ def _explanation(files: Sequence[str], options: argparse.Namespace) -> Explanati
     network = _network(files, options)
     if options.run:
         return _measured(network, options.ctx)
-    return Explanation.of_network(network.symbol, *compile_inputs(
-        network.symbol, options.ctx, network.requests, network.types, "explain", network.shapes))
+    return Explanation.planned(network.symbol, network.shapes, options.ctx, network.requests,
+                               network.types)
 
 
 def _measured(network: _PlannedNetwork, ctx: Context) -> Explanation:

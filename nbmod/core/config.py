@@ -305,7 +305,7 @@ class Config:
     and machine code as well (see `explain.ladder`)."""
     print_passes: bool = _flag_field("NBMOD_PRINT_PASSES", False)
     """NBMOD_PRINT_PASSES=1: print at every bind what each pass changes in the graph (see
-    `passes.pass_diffs`)."""
+    `explain.pass_differences`)."""
     progress: bool = _flag_field("NBMOD_PROGRESS", True)
     """NBMOD_PROGRESS=0: training and compilation show no progress unless a callback does."""
 

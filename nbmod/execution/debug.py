@@ -1,29 +1,21 @@
-"""Looking at a compiled graph: what passes change, steps and memory plan as a table."""
+"""Looking at a compiled graph: its steps and memory plan as a table."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ..context import Context, current_context, resolve
-from ..core.config import is_exact
 from ..core.reprs import shaped
-from ..graph import Entry, Graph, Node
+from ..graph import Entry, Node
 from ..ops.elementwise.fused_elements import FusedElements
-from ..passes.infer import Inferred
 from ..passes.memory.plan_step import NONE
-from ..passes.pass_diffs import PassDiff, PassDiffs
-from ..passes.switches import observed
-from .bind import BindArguments, GradReq, infer_arrays, requests_by_name
-from .pipeline import CompiledGraph, CompileOptions, compile_graph
+from .bind import BindArguments
+from .pipeline import CompiledGraph
 
 if TYPE_CHECKING:
-    from numpy.typing import DTypeLike
-
     from ..ndarray import NDArray
-    from ..symbol import Symbol
 
-__all__ = ["compile_inputs", "debug_str", "described", "entry_names", "pass_diffs"]
+__all__ = ["debug_str", "described", "entry_names"]
 
 
 def described(binding: BindArguments, outputs: Sequence[NDArray], compiled: CompiledGraph | None
@@ -208,69 +200,3 @@ def _memory(compiled: CompiledGraph, index: int, eid: int, names: list[str],
     if eid in plan.inplace:
         return f"{place} = {names[plan.inplace[eid]]} (in place)"
     return f"{place} += (added to)" if eid in plan.add else place
-
-
-def compile_inputs(symbol: Symbol, ctx: Context | None = None, grad_req: GradReq | None = "null",
-                   type_dict: Mapping[str, DTypeLike] | None = None, where: str = "compile",
-                   shapes: Mapping[str, Sequence[int]] | None = None
-                   ) -> tuple[Inferred, CompileOptions]:
-    """The arguments of `compile_graph` for a network as `Symbol.simple_bind` would bind it."""
-    graph, here = Graph(symbol.entries), resolve(ctx or current_context())
-    requests = requests_by_name(grad_req, [node.name for node in graph.arguments])
-    devices = dict.fromkeys([node.name for node in graph.variables], here)
-    return (infer_arrays(graph, shapes or {}, type_dict or {}, where),
-            CompileOptions(here, requests, devices, devices, exact=is_exact()))
-
-
-def pass_diffs(symbol: Symbol, ctx: Context | None = None, grad_req: GradReq | None = "null",
-               type_dict: Mapping[str, DTypeLike] | None = None, **shapes: Sequence[int]
-               ) -> list[PassDiff]:
-    """Compile a network, and list what each pass changes in its graph.
-
-    Nothing is allocated, and no kernel is compiled.
-
-    Parameters
-    ----------
-    symbol : Symbol
-        The network.
-    ctx : Context, optional
-        Where it would run; the current context by default.
-    grad_req : str, list or dict, default 'null'
-        Requests for gradients, as those of `Symbol.simple_bind`.
-    type_dict : dict of str to dtype, optional
-        Element types of variables.
-    **shapes : tuple of int
-        Shapes of variables by name.
-
-    Returns
-    -------
-    list of PassDiff
-        Name of the pass and unified difference of the graph's listings, in the order in which
-        passes ran; those that changed nothing are left out.
-
-    Raises
-    ------
-    MXNetError
-        If a shape does not follow from those given.
-
-    Examples
-    --------
-    >>> from nbmod.execution.debug import pass_diffs
-    >>> x = mx.sym.Variable("x")
-    >>> net = mx.sym.exp(mx.sym.BlockGrad(x, name="block"), name="exp")
-    >>> (name, diff), = pass_diffs(net, x=(2, 3))
-    >>> print(f"{name}\\n{diff}")
-    skip_identities
-    --- before skip_identities
-    +++ after skip_identities
-    @@ -1,4 +1,3 @@
-     x: (2, 3) float32 = variable
-    -block: (2, 3) float32 = BlockGrad of x
-    -exp: (2, 3) float32 = exp of block
-    +exp: (2, 3) float32 = exp of x
-     outputs: exp
-    """
-    differences: list[PassDiff] = []
-    with observed(PassDiffs(differences.append)):
-        compile_graph(*compile_inputs(symbol, ctx, grad_req, type_dict, "pass_diffs", shapes))
-    return differences

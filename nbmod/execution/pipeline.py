@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -39,7 +39,7 @@ from ..passes.remarks import withheld
 from ..passes.rewrite import Rewritten, carry, unchanged
 from ..passes.subgraph_parts import needed_nodes, part_specs
 from ..passes.switches import (
-    PassObserver,
+    PassChange,
     disabled_passes,
     is_enabled,
     observed,
@@ -227,7 +227,8 @@ class JointGraph:
         """With the graph that the pass `name` has made, which observers see."""
         after = replace(self, graph=graph, contexts=contexts or self.contexts)
         for observer in observers() if graph is not self.graph else ():
-            observer.graphs(name, Inferred(self.graph, self.specs), Inferred(graph, after.specs))
+            observer(PassChange(name, Inferred(self.graph, self.specs),
+                                Inferred(graph, after.specs)))
         return after
 
 
@@ -320,8 +321,8 @@ def _fuse_elementwise(joint: JointGraph, options: CompileOptions) -> FusedGraph:
     fused = fuse_elementwise(graph, specs, joint.devices, joint.num_outputs, hoisted,
                              options.exact)
     for observer in observers():
-        observer.graphs("fuse_elementwise", Inferred(graph, specs),
-                        Inferred(fused.graph, fused.facts(specs)), fused.facts)
+        observer(PassChange("fuse_elementwise", Inferred(graph, specs),
+                            Inferred(fused.graph, fused.facts(specs)), facts=fused.facts))
     return fused
 
 
@@ -370,21 +371,12 @@ def validation_of(symbol: Inferred, trained: Sequence[str]) -> Validation | None
 
 @contextmanager
 def observing(symbol: Inferred, options: CompileOptions) -> Iterator[None]:
-    """A block in which the passes of a network are validated and printed, if that is on."""
+    """A block in which the passes of a network are validated, if that is on."""
     validation = validation_of(symbol, options.trained) if options.optimize else None
-    prints = CONFIG.print_passes and options.optimize
-    with observed(*[validation] if validation else [], *[_printer(symbol)] if prints else []):
+    with observed(*[validation.compare] if validation else []):
         yield
     if validation and CONFIG.check > 2:
         validation.report()
-
-
-def _printer(symbol: Inferred) -> PassObserver:
-    """The observer that prints what passes change."""
-    from ..passes.pass_diffs import PassDiffs, print_diff
-
-    names = ", ".join(entry.node.name for entry in symbol.graph.outputs[:3])
-    return PassDiffs(partial(print_diff, names))
 
 
 # -- subgraphs -------------------------------------------------------------------------------------

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..core.config import CONFIG
 from ..passes.infer import lacks_elements
 from .bind import BindArguments
 from .bound_region import Bind
@@ -40,8 +39,4 @@ def planned_program(binding: BindArguments, shared: SharedMemory, states: States
     options = binding.options(optimize)
     with explained(binding.inferred):
         compiled = compile_graph(binding.inferred, options)
-    if CONFIG.debug:
-        print(f"bind {binding.symbol.name}: {len(compiled.nodes)} steps, "
-              f"{sum(compiled.sizes):,} bytes of entries in "
-              f"{compiled.plan.total_bytes:,} bytes")
     return PlannedProgram(binding, compiled, shared, states, options)

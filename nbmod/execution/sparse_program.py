@@ -34,7 +34,7 @@ from ..passes.infer_storage import (
     letters_in,
 )
 from ..passes.insert_casts import cast_name, tell_fallbacks, with_casts
-from ..passes.switches import is_enabled
+from ..passes.switches import PassChange, is_enabled
 from .bind import Arrays, BindArguments
 from .bound_region import Bind, BoundRegion
 from .interpreted import Differentiated, InterpretedProgram, differentiate
@@ -97,7 +97,8 @@ class SparseProgram:
         validation = validation_of(network, trained)
         if validation is not None:
             whole = expanded(graph)
-            validation.graphs("dense_regions", network, Inferred(whole, infer_specs(whole, known)))
+            validation.compare(PassChange("dense_regions", network,
+                                          Inferred(whole, infer_specs(whole, known))))
         return Inferred(graph, infer_specs(graph, known))
 
     def _interpreted(self, network: Inferred) -> InterpretedProgram:

@@ -10,6 +10,7 @@
     node_history.py     a node, followed from graph to graph through the passes
     wording.py          `Answer`, and facts in words
     overview.py         a plan at a glance
+    pass_differences.py what each pass changed, as differences of listings
     node_answers.py     what became of a node, and why a pass left it
     memory_answers.py   why a tensor is alive, who shares a storage, what fills the peak
     step_answers.py     what a step does

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from os import PathLike
@@ -11,7 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..base import ArgumentError, MXNetError
+from ..context import current_context, resolve
 from ..core.atomic import atomic_write
+from ..core.config import is_exact
+from ..execution.bind import infer_arrays, requests_by_name
+from ..execution.pipeline import CompileOptions
+from ..graph import Graph
 from ..passes.memory.plan_step import PLANNER_PASSES
 from ..passes.switches import PASSES
 from . import html_page, memory_answers, node_answers
@@ -19,6 +24,7 @@ from .advice import advice_answer, advice_on
 from .facts import facts_of
 from .node_history import NodeHistory
 from .overview import overview
+from .pass_differences import passes_answer
 from .plan_comparison import compared
 from .plan_names import PlanNames
 from .reproducer import Reproducer, reproducer_of
@@ -29,7 +35,11 @@ from .what_if import WhatIf
 from .wording import Answer
 
 if TYPE_CHECKING:
-    from ..execution.pipeline import CompiledGraph, CompileOptions
+    from numpy.typing import DTypeLike
+
+    from ..context import Context
+    from ..execution.bind import GradReq
+    from ..execution.pipeline import CompiledGraph
     from ..execution.steps import PlannedProgram
     from ..passes.infer import Inferred
     from ..symbol import Symbol
@@ -56,15 +66,45 @@ class Explanation:
     @classmethod
     def of(cls, program: PlannedProgram, measured: MeasuredFacts | None = None) -> Explanation:
         """The explanation of a program, whose network is compiled once more, without arrays."""
-        explanation = cls.of_network(program.binding.symbol, program.binding.inferred,
-                                     program.options, program.compiled)
+        explanation = cls._of_network(program.binding.symbol, program.binding.inferred,
+                                      program.options, program.compiled)
         explanation.facts = replace(explanation.facts, measured=measured)
         return explanation
 
     @classmethod
-    def of_network(cls, symbol: Symbol, inferred: Inferred, options: CompileOptions,
-                   bound: CompiledGraph | None = None) -> Explanation:
-        """The explanation of a network that need not be bound; `bound` is its plan if it is."""
+    def planned(cls, symbol: Symbol, shapes: Mapping[str, Sequence[int]],
+                ctx: Context | None = None, grad_req: GradReq | None = "null",
+                type_dict: Mapping[str, DTypeLike] | None = None) -> Explanation:
+        """The explanation of a network that is not bound: no array is made, no kernel compiled.
+
+        Parameters
+        ----------
+        symbol : Symbol
+            The network.
+        shapes : dict of str to tuple of int
+            Shapes of variables by name.
+        ctx : Context, optional
+            Where it would run; the current context by default.
+        grad_req : str, list or dict, default 'null'
+            Requests for gradients, as those of `Symbol.simple_bind`.
+        type_dict : dict of str to dtype, optional
+            Element types of variables.
+
+        Raises
+        ------
+        MXNetError
+            If a shape does not follow from those given.
+        """
+        graph, here = Graph(symbol.entries), resolve(ctx or current_context())
+        requests = requests_by_name(grad_req, [node.name for node in graph.arguments])
+        devices = dict.fromkeys([node.name for node in graph.variables], here)
+        return cls._of_network(
+            symbol, infer_arrays(graph, shapes, type_dict or {}, "explain"),
+            CompileOptions(here, requests, devices, devices, exact=is_exact()))
+
+    @classmethod
+    def _of_network(cls, symbol: Symbol, inferred: Inferred, options: CompileOptions,
+                    bound: CompiledGraph | None = None) -> Explanation:
         facts = facts_of(inferred, options, symbol.name or "group", symbol.list_outputs(), bound)
         return cls(facts, WhatIf(inferred, options, bound))
 
@@ -113,6 +153,25 @@ class Explanation:
         if not_in is not None:
             return self.why_not(node, not_in)
         return self.why(node) if alive_at is None else self.alive(node, alive_at)
+
+    def passes(self) -> Answer:
+        """Tell what each pass changed, as a unified difference of listings with a line for a node.
+
+        Examples
+        --------
+        >>> net = mx.sym.exp(mx.sym.BlockGrad(mx.sym.Variable("x"), name="block"), name="exp")
+        >>> net.simple_bind(mx.cpu(), grad_req="null", x=(2, 3)).explain().passes()
+        exp: pass skip_identities (read what a node passes on unchanged instead of its output)
+        --- before skip_identities
+        +++ after skip_identities
+        @@ -1,4 +1,3 @@
+         x: (2, 3) float32 = variable
+        -block: (2, 3) float32 = BlockGrad of x
+        -exp: (2, 3) float32 = exp of block
+        +exp: (2, 3) float32 = exp of x
+         outputs: exp
+        """
+        return passes_answer(self.facts)
 
     def why(self, node: str | int) -> Answer:
         """Tell what became of a node: pass by pass, its step, its implementation, its memory.

@@ -7,7 +7,8 @@ graph, its specs, the options and the switches of the passes, so the plan is the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import fields, is_dataclass
 
 from .. import graph as graphs
 from ..base import MXNetError
@@ -16,15 +17,13 @@ from ..execution.debug import entry_names
 from ..execution.pipeline import CompiledGraph, CompileOptions, compile_graph
 from ..graph import Graph
 from ..ops import dispatch
-from ..ops.op import Spec
+from ..ops.op import Op, Spec
 from ..passes import remarks
-from ..passes.infer import Inferred, specs_of
+from ..passes.infer import Inferred
 from ..passes.memory.plan import ALIGNMENT, MemoryPlan
 from ..passes.memory.plan_step import NONE, AliasedRows
-from ..passes.pass_diffs import shown_parameters
 from ..passes.provenance import origins
-from ..passes.rewrite import Rewritten
-from ..passes.switches import PASSES, observed
+from ..passes.switches import PASSES, PassChange, observed
 from .schema import (
     BindFacts,
     CandidateFacts,
@@ -64,12 +63,13 @@ def facts_of(symbol: Inferred, options: CompileOptions, name: str, outputs: Sequ
     bound : CompiledGraph, optional
         The plan that was bound; MXNetError if it is another one now.
     """
-    watcher = _GraphRecorder(symbol)
-    with remarks.recording() as recorded, observed(watcher):
+    changes: list[PassChange] = []
+    with remarks.recording() as recorded, observed(changes.append):
         compiled = compile_graph(symbol, options)
     if bound is not None:
         _require_same(compiled, bound, name)
-    numbered = watcher.numbered(compiled)
+    changes = [each for each in changes if each.after.graph is not each.before.graph]
+    numbered = _numbered(symbol, changes, compiled)
     numbered.trace(symbol.graph, compiled, recorded)
     plan = _Planned(compiled, numbered).plan()
     return BindFacts(
@@ -78,7 +78,7 @@ def facts_of(symbol: Inferred, options: CompileOptions, name: str, outputs: Sequ
                      {each: options.requests[each] for each in options.trained}, options.exact,
                      sorted(options.disabled)),
         numbered.facts(), numbered.ids(symbol.graph.nodes),
-        numbered.entry_ids(symbol.graph.outputs), list(watcher.passes(numbered)),
+        numbered.entry_ids(symbol.graph.outputs), [_pass_facts(each, numbered) for each in changes],
         [_remark(each, plan, numbered) for each in recorded], plan)
 
 
@@ -95,48 +95,30 @@ def _require_same(compiled: CompiledGraph, bound: CompiledGraph, name: str) -> N
 # -- graphs ---------------------------------------------------------------------------------------
 
 
-class _GraphRecorder:
-    """An observer that keeps the graph after each pass that changed it."""
+def _numbered(symbol: Inferred, changes: Sequence[PassChange], compiled: CompiledGraph
+              ) -> _NumberedNodes:
+    """The nodes of all graphs, from the symbol's to the one that runs."""
+    known = _NumberedNodes()
+    for each in (symbol, *(change.after for change in changes)):
+        known.add(*each)
+    known.add(compiled.graph, compiled.specs)
+    return known
 
-    def __init__(self, symbol: Inferred):
-        self.first, self.stages = symbol, list[tuple[str, Graph, Sequence[Spec | None]]]()
 
-    def rewritten(self, name: str, before: Rewritten, after: Rewritten) -> None:
-        """A pass has rewritten the forward pass."""
-        if after.graph is not before.graph:
-            self.stages.append((name, after.graph, specs_of(after.graph, after.specs)))
-
-    def graphs(self, name: str, before: Inferred, after: Inferred,
-               facts: Callable[[list[Spec]], list[Spec]] | None = None) -> None:
-        """A pass has rewritten the graph of outputs and gradients."""
-        if after.graph is not before.graph:
-            self.stages.append((name, after.graph, after.specs))
-
-    def numbered(self, compiled: CompiledGraph) -> _NumberedNodes:
-        """All nodes of all graphs."""
-        known = _NumberedNodes()
-        known.add(*self.first)
-        for _, graph, specs in self.stages:
-            known.add(graph, specs)
-        known.add(compiled.graph, compiled.specs)
-        return known
-
-    def passes(self, numbered: _NumberedNodes) -> Iterator[PassFacts]:
-        """The passes, and the graphs that they left."""
-        before = self.first.graph
-        for stage, graph, _ in self.stages:
-            old, new = (dict.fromkeys(numbered.ids(each.nodes)) for each in (before, graph))
-            added = [each for each in new if each not in old]
-            removed = [each for each in old if each not in new]
-            named = {numbered.nodes[each].name: each for each in removed}
-            replaced = [Replaced(named[name], each) for each in added
-                        if (name := numbered.nodes[each].name) in named]
-            moved = {each for pair in replaced for each in (pair.before, pair.after)}
-            yield PassFacts(stage, PASSES.get(stage, "a part of bind"), list(new),
-                       numbered.entry_ids(graph.outputs),
-                       [each for each in added if each not in moved],
-                       [each for each in removed if each not in moved], replaced)
-            before = graph
+def _pass_facts(change: PassChange, numbered: _NumberedNodes) -> PassFacts:
+    """A pass, and the graph that it left."""
+    old, new = (dict.fromkeys(numbered.ids(each.graph.nodes))
+                for each in (change.before, change.after))
+    added = [each for each in new if each not in old]
+    removed = [each for each in old if each not in new]
+    named = {numbered.nodes[each].name: each for each in removed}
+    replaced = [Replaced(named[name], each) for each in added
+                if (name := numbered.nodes[each].name) in named]
+    moved = {each for pair in replaced for each in (pair.before, pair.after)}
+    return PassFacts(change.name, PASSES.get(change.name, "a part of bind"), list(new),
+                     numbered.entry_ids(change.after.graph.outputs),
+                     [each for each in added if each not in moved],
+                     [each for each in removed if each not in moved], replaced)
 
 
 class _NumberedNodes:
@@ -191,10 +173,31 @@ class _NumberedNodes:
     def facts(self) -> list[GraphNodeFacts]:
         """The nodes as plain values."""
         return [GraphNodeFacts(node.name, "" if node.is_variable else node.op_name,
-                     shown_parameters(node.op), self.entry_ids(node.inputs),
+                     _parameters(node.op), self.entry_ids(node.inputs),
                      [None if spec is None else _tensor(spec) for spec in specs],
                      self.ids(self._origins.get(node, ())))
                 for node, specs in zip(self.nodes, self._specs, strict=True)]
+
+
+LONGEST = 60
+"""Characters of a parameter; the rest of a program or a table is left out."""
+
+
+def _parameters(op: object) -> dict[str, str]:
+    """The parameters of an op that are not defaults, as short texts."""
+    if not is_dataclass(op) or isinstance(op, type):
+        return {}
+    return {part.name: _shown(option) for part in fields(op) if part.init and part.repr
+            and (option := getattr(op, part.name)) != part.default}
+
+
+def _shown(value: object) -> str:
+    """A parameter, or an op with the parameters that are not defaults."""
+    if not isinstance(value, Op):
+        text = f"{value:.6g}" if isinstance(value, float) else " ".join(str(value).split())
+        return text if len(text) <= LONGEST else f"{text[:LONGEST - 3]}..."
+    changed = [f"{name}={text}" for name, text in _parameters(value).items()]
+    return f"{value.name}({', '.join(changed)})" if changed else value.name
 
 
 def _tensor(spec: Spec) -> TensorFacts:

@@ -1,6 +1,6 @@
 """NBMOD_DEBUG: a ladder of texts about every plan that is bound, each with those before it.
 
-    1  a line: steps and bytes (`execution.programs`)
+    1  a line: steps and bytes
     2  the table of steps, as `Executor.debug_str`
     3  what each pass changed, and what it left and why, as `Explanation.why` tells of a node
     4  the kernels of the steps: the functions in Python, written or generated
@@ -9,9 +9,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ..core.config import CONFIG
 from .explanation import Explanation
 from .overview import pass_changes
 from .schema import BindFacts
@@ -21,19 +23,28 @@ from .wording import described_remark, step_title
 if TYPE_CHECKING:
     from ..execution.steps import PlannedProgram
 
-__all__ = ["ladder"]
+__all__ = ["print_plan"]
 
 
-def ladder(program: PlannedProgram, level: int) -> Iterator[str]:
-    """Texts about a plan from the second level on.
+def print_plan(program: PlannedProgram) -> None:
+    """Print what NBMOD_DEBUG asks for about a plan, and changes of passes for NBMOD_PRINT_PASSES.
 
     Parameters
     ----------
     program : PlannedProgram
         The plan with its arrays.
-    level : int
-        The highest level.
     """
+    if CONFIG.debug:
+        print("\n".join(_ladder(program, CONFIG.debug)))
+    if CONFIG.print_passes:
+        print(f"{Explanation.of(program).passes()}\n", file=sys.stderr, flush=True)
+
+
+def _ladder(program: PlannedProgram, level: int) -> Iterator[str]:
+    """Texts about a plan up to a level."""
+    compiled = program.compiled
+    yield (f"bind {program.binding.symbol.name}: {len(compiled.nodes)} steps, "
+           f"{sum(compiled.sizes):,} bytes of entries in {compiled.plan.total_bytes:,} bytes")
     if level >= 2:
         yield program.debug_str(None)
     if level >= 3:

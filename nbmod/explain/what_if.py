@@ -107,7 +107,8 @@ class WhatIf:
         order = [*range(len(compiled.nodes))]
         order.insert(place, order.pop(index))
         steps, nodes = ([each[i] for i in order] for each in (compiled.plan_steps, compiled.nodes))
-        return self._replanned(self.options.disabled, replace(compiled, plan_steps=steps, nodes=nodes))
+        return self._replanned(self.options.disabled,
+                               replace(compiled, plan_steps=steps, nodes=nodes))
 
     def _replanned(self, off: Collection[str], compiled: CompiledGraph) -> CompiledGraph:
         steps = [step.without(off) for step in compiled.plan_steps]

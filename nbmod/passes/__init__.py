@@ -21,7 +21,6 @@ They see graphs, ops, shapes and element types, never arrays; `reference.py` alo
     quantize_graph.py          layers as their twins on 8-bit integers, and calibration
     remarks.py                 what passes did and refused, and why, as data
     provenance.py              nodes of a symbol that a node of a bound graph computes
-    pass_diffs.py              the changes of each pass, as differences of listings
     reference.py               graphs evaluated by the definitions of their ops, in float64
     translation_validation.py  NBMOD_CHECK=3: every graph that a pass changed, checked by evaluation
 

@@ -7,26 +7,27 @@ disagree, binding once without each pass names the one that is at fault:
     with mx.without_passes("inplace"): executor = symbol.simple_bind(...)
 
 `run_pass` runs one that rewrites graphs, unless it is switched off; the memory planner is asked
-for less by leaving out what a step allows (`memory.plan_step.SHARING`).  A `PassObserver` sees
-what each pass got and made (`passes.translation_validation`).
+for less by leaving out what a step allows (`memory.plan_step.SHARING`).  Observers see the graphs
+that each pass got and made (`PassChange`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Concatenate, ParamSpec, Protocol
+from typing import Concatenate, NamedTuple, ParamSpec, TypeAlias, cast
 
 from ..base import ArgumentError, did_you_mean
 from ..core.config import CONFIG
+from ..graph import Node
 from ..ops.op import Spec
-from .infer import Inferred
+from .infer import Inferred, specs_of
 from .remarks import in_pass
 from .rewrite import Rewritten
 
-__all__ = ["PASSES", "PassObserver", "disabled_passes", "is_enabled", "observed", "observers",
-           "run_pass", "unobserved", "without_passes"]
+__all__ = ["PASSES", "PassChange", "PassObserver", "disabled_passes", "is_enabled", "observed",
+           "observers", "run_pass", "unobserved", "without_passes"]
 
 PASSES: dict[str, str] = {
     "skip_identities": "read what a node passes on unchanged instead of its output",
@@ -55,20 +56,27 @@ PASSES: dict[str, str] = {
 P = ParamSpec("P")
 
 
-class PassObserver(Protocol):
-    """Sees every pass that changes a graph."""
+class PassChange(NamedTuple):
+    """The graphs before and after a pass, which has changed something."""
 
-    def rewritten(self, name: str, before: Rewritten, after: Rewritten) -> None:
-        """The pass `name` has made `after` of `before`, which may be the same."""
+    name: str
+    before: Inferred
+    after: Inferred
+    hoisted: Sequence[Sequence[Node]] | None = None
+    """In a graph without gradients, groups of nodes that need not run every time."""
+    facts: Callable[[list[Spec]], list[Spec]] | None = None
+    """The specs of the second graph from those of the first, where they do not follow from those
+    of variables."""
 
-    def graphs(self, name: str, before: Inferred, after: Inferred,
-               facts: Callable[[list[Spec]], list[Spec]] | None = None) -> None:
-        """The pass `name` has rewritten a graph of outputs and gradients, which it may have added.
+    @classmethod
+    def of_forward(cls, name: str, before: Rewritten, after: Rewritten) -> PassChange:
+        """The change of a graph without gradients; the specs of new entries may be None."""
+        first, second = (Inferred(each.graph, cast("list[Spec]", specs_of(each.graph, each.specs)))
+                         for each in (before, after))
+        return cls(name, first, second, after.groups)
 
-        `facts` gives the specs of the second one from those of the first, where they do not follow
-        from those of variables.
-        """
 
+PassObserver: TypeAlias = Callable[[PassChange], None]
 
 _disabled: ContextVar[frozenset[str]] = ContextVar("disabled", default=frozenset())
 _observers: ContextVar[tuple[PassObserver, ...]] = ContextVar("observers", default=())
@@ -122,8 +130,10 @@ def run_pass(function: Callable[Concatenate[Rewritten, P], Rewritten], before: R
         return before
     with in_pass(name):
         after = function(before, *args, **kwargs)
-    for observer in observers():
-        observer.rewritten(name, before, after)
+    if observers() and after is not before:
+        change = PassChange.of_forward(name, before, after)
+        for observer in observers():
+            observer(change)
     return after
 
 

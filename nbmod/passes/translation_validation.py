@@ -30,7 +30,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, cached_property
 from time import perf_counter
-from typing import NamedTuple, cast
+from typing import NamedTuple
 from zlib import crc32
 
 import numpy as np
@@ -38,10 +38,10 @@ import numpy as np
 from ..base import MXNetError
 from ..graph import Entry, Graph, Node
 from ..ops.op import Spec
-from .infer import Inferred, infer_shape, infer_specs, infer_type, specs_of
+from .infer import Inferred, infer_shape, infer_specs, infer_type
 from .reference import Evaluator, Value, Values, distance, largest, real
 from .remarks import withheld
-from .rewrite import Rewritten
+from .switches import PASSES, PassChange
 from .training import with_gradients, with_trained_bodies
 
 __all__ = ["Validation"]
@@ -95,30 +95,22 @@ class Validation:
         self._is_large = sum(spec.size for spec in symbol.specs) * 8 >= LARGE
         self._smaller = _with_smaller_batch(symbol) if self._is_large else None
 
-    # -- what passes call ---------------------------------------------------------------------
+    # -- what a pass changed ------------------------------------------------------------------
 
     @withheld()
-    def rewritten(self, name: str, before: Rewritten, after: Rewritten) -> None:
-        """Compare what a pass made of a graph without gradients; MXNetError if it differs."""
-        if after.groups is not before.groups:
-            _require_invariant(name, after.groups)
-        if after.graph is not before.graph:
-            self.graphs(name, self._with_gradients(before), self._with_gradients(after))
-
-    @withheld()
-    def graphs(self, name: str, before: Inferred, after: Inferred,
-               facts: Callable[[list[Spec]], list[Spec]] | None = None) -> None:
-        """Compare two graphs of outputs and gradients; MXNetError if they differ.
-
-        `facts` gives the specs of the second one from those of the first, where they do not follow
-        from those of variables.
-        """
+    def compare(self, change: PassChange) -> None:
+        """Compare the graphs before and after a pass; MXNetError if they differ."""
+        name, before, after = change[:3]
+        if change.hoisted is not None:
+            _require_invariant(name, change.hoisted)
+            if after.graph is not before.graph:
+                before, after = map(self._with_gradients, (before, after))
         first, second = before.graph.outputs, after.graph.outputs
         if first == second or len(first) < len(second):     # gradients are compared with nothing
             return
         start = perf_counter()
         try:
-            self._require_same(name, *self._sized(before, after, facts))
+            self._require_same(name, *self._sized(before, after, change.facts))
             self.passes.append(name)
         finally:
             self.seconds += perf_counter() - start
@@ -136,11 +128,10 @@ class Validation:
 
     # -- graphs ---------------------------------------------------------------------------------
 
-    def _with_gradients(self, rewritten: Rewritten) -> Inferred:
-        """The graph with gradients of what is trained."""
-        graph = rewritten.graph
+    def _with_gradients(self, joint: Inferred) -> Inferred:
+        """The network with gradients of what is trained."""
+        graph = joint.graph
         if id(graph) not in self._joints:
-            joint = Inferred(graph, cast("list[Spec]", specs_of(graph, rewritten.specs)))
             wrt = [node for node in graph.variables if node.name in self._trained]
             wrt.sort(key=lambda node: node.name)    # passes may change the order of variables
             if wrt:
@@ -242,8 +233,6 @@ def _error(expected: Value, actual: Value, scale: Callable[[], float]) -> float 
 def _failure(name: str, mode: str, difference: _Difference, pair: Sequence[Inferred],
              values: Sequence[Values], unknown: dict[str, str]) -> MXNetError:
     """The error that names a pass."""
-    from .switches import PASSES
-
     what, _, error, expected, actual = difference
     nodes = _culprits(difference, pair, values)
     lacking = [f"{node.op_name} ({unknown[node.op_name]})" for node in nodes

@@ -7,9 +7,7 @@ from typing import Any, NamedTuple
 
 import nbmod as mx
 from bench.networks import conv_unit, lenet
-from nbmod.execution.debug import compile_inputs
 from nbmod.explain.explanation import Explanation
-from nbmod.explain.facts import facts_of
 from tests.fuzz.quantized import Network
 
 __all__ = ["NETWORKS", "planned"]
@@ -133,5 +131,4 @@ def planned(name: str, *without: str) -> Explanation:
     with mx.name.NameManager():
         symbol = build()
     with mx.without_passes(*without):
-        return Explanation.of_network(symbol, *compile_inputs(symbol, mx.cpu(), request, None,
-                                                              "explain", shapes))
+        return Explanation.planned(symbol, shapes, mx.cpu(), request)

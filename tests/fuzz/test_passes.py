@@ -31,6 +31,7 @@ from nbmod.passes.optimize.tile_batch import tile_batch
 from nbmod.passes.place import place, with_copies
 from nbmod.passes.recompute import mirror
 from nbmod.passes.rewrite import Rewritten, unchanged
+from nbmod.passes.switches import PassChange
 from nbmod.passes.training import with_gradients, write_gradients
 from nbmod.passes.translation_validation import Validation
 from tests.fuzz import drawing
@@ -79,8 +80,8 @@ class Case:
             close = CLOSE * max(_largest(expected), 1e-2 * scale)
             np.testing.assert_allclose(array, expected, rtol=0, atol=close)
         trained = trained_names(self) if is_train else []
-        Validation(Inferred(self.graph, self.specs), trained).rewritten(
-            "of a test", self.unchanged, found)
+        Validation(Inferred(self.graph, self.specs), trained).compare(
+            PassChange.of_forward("of a test", self.unchanged, found))
 
     def _with_gradients(self, graph: Graph, specs: Any) -> tuple[Graph, Any]:
         """The graph with gradients of all variables except states."""
@@ -201,7 +202,7 @@ def facts_of(graph: Graph, before: Graph, specs: list[Spec]) -> list[Spec]:
 def require_equal(case: Case, before: tuple[Graph, Any], after: tuple[Graph, Any]) -> None:
     """Bit by bit, except for the sign of zero."""
     validation = Validation(Inferred(case.graph, case.specs), trained_names(case))
-    validation.graphs("of a test", Inferred(*before), Inferred(*after))
+    validation.compare(PassChange("of a test", Inferred(*before), Inferred(*after)))
     expected, found = (evaluate(graph, case.values, specs, True)
                        for graph, specs in (before, after))
     for array, other in zip(found, expected, strict=True):
@@ -279,7 +280,8 @@ def quantized(rng: Any) -> tuple[Graph, list[Spec], dict[str, np.ndarray]]:
 def test_fused_layers_of_bytes_compute_the_same_bits(rng):
     graph, specs, values = quantized(rng)
     found = fuse_int8(unchanged(graph, specs))
-    Validation(Inferred(graph, specs), ()).rewritten("fuse_int8", unchanged(graph, specs), found)
+    Validation(Inferred(graph, specs), ()).compare(
+        PassChange.of_forward("fuse_int8", unchanged(graph, specs), found))
     expected = evaluate(graph, values, specs)
     for array, other in zip(evaluate(found.graph, values, found.specs), expected,
                             strict=True):

@@ -16,8 +16,9 @@ import nbmod as mx
 from bench.networks import NETWORKS
 from nbmod import passes
 from nbmod.core.config import CONFIG
-from nbmod.execution.debug import pass_diffs
 from nbmod.executor import Executor
+from nbmod.explain.explanation import Explanation
+from nbmod.explain.pass_differences import listing
 from nbmod.graph import Graph
 from nbmod.ops.op import Spec
 from nbmod.passes.infer import infer_shape, infer_type
@@ -25,7 +26,6 @@ from nbmod.passes.optimize.cse import cse, skip_identities
 from nbmod.passes.optimize.fold_batch_norm import fold_batch_norm
 from nbmod.passes.optimize.hoist_constants import LARGEST, derived_groups
 from nbmod.passes.optimize.pipelines import simplify
-from nbmod.passes.pass_diffs import listing
 from nbmod.passes.rewrite import Rewritten, unchanged
 from nbmod.passes.switches import PASSES
 
@@ -490,17 +490,21 @@ def residual():
     return sym.FullyConnected(sym.Dropout(a + b, name="drop"), num_hidden=4, name="fc")
 
 
+def changes(symbol, request="null", **shapes):
+    """The passes that change the graph of a network, each with the difference."""
+    return Explanation.planned(symbol, shapes, grad_req=request).passes().data["differences"]
+
+
 def test_passes_are_listed_in_their_order():
     shapes = {"data": (2, 16, 8, 8)}
     order = [*PASSES, "with_gradients"]
     order.insert(order.index("write_gradients"), order.pop())
     for request in ("null", "write"):
-        names = [name for name, _ in pass_diffs(residual(), grad_req=request, **shapes)]
+        names = [name for name, _ in changes(residual(), request, **shapes)]
         assert len(names) >= 3 and names == sorted(names, key=order.index)
         with mx.without_passes(*names[:1]):
-            assert [name for name, _ in pass_diffs(
-                residual(), grad_req=request, **shapes)][:1] != names[:1]
-    assert pass_diffs(x() + 1, x=(2,)) == []
+            assert [name for name, _ in changes(residual(), request, **shapes)][:1] != names[:1]
+    assert changes(x() + 1, x=(2,)) == []
 
 
 @given(random_symbols(), st.sampled_from(["null", "write"]))
@@ -508,13 +512,16 @@ def test_passes_are_listed_in_their_order():
 def test_differences_lead_from_the_symbol_to_what_runs(symbol, request):
     shapes = dict.fromkeys(symbol.list_arguments(), (3, 3))
     executor = symbol.simple_bind(mx.cpu(), request, **shapes)
-    lines = Counter(listing(*executor._binding.inferred))
-    for _, diff in pass_diffs(symbol, grad_req=request, **shapes):
+    explanation = executor.explain()
+    facts = explanation.facts
+    lines = Counter(listing(facts, facts.graph, facts.outputs))
+    for _, diff in explanation.passes().data["differences"]:
         for line in diff.splitlines()[2:]:
-            # The listing before the next pass says nothing of what is hoisted.
-            text = line[1:].partition("; only when")[0]
-            lines[text] += {"+": 1, "-": -1}.get(line[0], 0)
-    assert +lines == Counter(listing(executor.compiled.graph, executor.compiled.specs))
+            lines[line[1:]] += {"+": 1, "-": -1}.get(line[0], 0)
+    last = facts.passes[-1] if facts.passes else facts
+    assert +lines == Counter(listing(facts, last.graph, last.outputs))
+    assert [facts.nodes[number].name for number in last.graph] == [
+        node.name for node in executor.compiled.graph.nodes]
 
 
 def test_differences_are_printed_where_that_is_asked_for(monkeypatch, capsys):
@@ -523,10 +530,11 @@ def test_differences_are_printed_where_that_is_asked_for(monkeypatch, capsys):
     assert capsys.readouterr().err == ""
     monkeypatch.setattr(CONFIG, "print_passes", True)
     net.simple_bind(mx.cpu(), "null", **shapes)
-    expected = "".join(f"fc: pass {name} ({PASSES[name]})\n{diff}\n\n"
-                       for name, diff in pass_diffs(net, **shapes))
-    # The list itself is printed, too, as all that is compiled.
-    assert capsys.readouterr().err == 2 * expected and "\n-drop: " in expected
+    text = capsys.readouterr().err
+    assert text == f"{Explanation.planned(net, shapes).passes()}\n\n"
+    for name, diff in changes(net, **shapes):
+        assert f"fc: pass {name} ({PASSES[name]})\n{diff}\n" in text
+    assert "\n-drop: " in text and "computed only when what they read has changed: " in text
 
 
 @pytest.mark.gpu
