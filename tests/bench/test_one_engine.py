@@ -23,7 +23,7 @@ PARTS = "tells how long each part of a single run took"
 ALLOWED = {
     **dict.fromkeys(("bench/onnx_export.py", "bench/onnx_models.py", "bench/verdicts.py",
                      "kernels/__main__.py", "nbmod/cli/doctor.py", "nbmod/cli/self_test.py",
-                     "nbmod/ops/cuda/check.py", "tests/programs/graph_runs.py"), PARTS),
+                     "tests/programs/graph_runs.py"), PARTS),
     **dict.fromkeys(("nbmod/compat/feedforward.py", "nbmod/module/base_module.py"),
                     "MXNet's log has the seconds of every epoch"),
     "bench/distributed_ranks.py": "all ranks enter an exchange together; events of training steps",

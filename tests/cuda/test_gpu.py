@@ -21,12 +21,12 @@ import pytest
 
 import nbmod as mx
 from nbmod.core.config import CONFIG
-from nbmod.ops.cuda import check
 from nbmod.ops.cuda.runtime import graph_replay, launch, simulator
 from nbmod.ops.cuda.runtime.simulator import SCHEDULES
 from tests import sample_runs
 from tests.cases import Sample, all_samples
 from tests.compare import assert_same
+from tests.cuda import check
 from tests.cuda import setup as cuda_setup
 from tests.programs import common, training
 
@@ -335,7 +335,7 @@ def test_convolutions_with_ragged_edges(attrs):
         assert_same(runs[1]["grads"][name], runs[0]["grads"][name], 1e-5, name)
 
 
-# -- the command for users -----------------------------------------------------------------------
+# -- the commands that check a GPU ---------------------------------------------------------------
 
 
 @pytest.mark.gpu

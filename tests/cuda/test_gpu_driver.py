@@ -19,7 +19,6 @@ from nbmod.kvstore.sums import Sums
 from nbmod.ndarray import NDArray
 from nbmod.ops import OPS, device
 from nbmod.ops.build.inlining import Inlined
-from nbmod.ops.cuda import check
 from nbmod.ops.cuda import device as gpu_device
 from nbmod.ops.cuda.lib.kernel_math import SCALAR_NUMPY, scalar_function
 from nbmod.ops.cuda.runtime import compiler, driver
@@ -28,6 +27,7 @@ from nbmod.ops.cuda.runtime.graph_replay import GraphReplay, Launcher
 from nbmod.ops.cuda.runtime.launch import CudaKernel, Launch, PerRun
 from nbmod.ops.device import CPU
 from nbmod.ops.op import Call
+from tests.cuda import check
 
 
 class Status(IntEnum):

@@ -1,6 +1,6 @@
-"""Compare every op on a GPU with the same op on the CPU: `python -m nbmod.ops.cuda.check`.
+"""Compare every op on a GPU with the same op on the CPU: `python -m tests.cuda.check`.
 
-The samples of all ops (`tests/cases`, so this runs in a checkout) get new values from `--seed` and
+The samples of all ops (`tests/cases`) get new values from `--seed` and
 run on both devices, in each of their element types and also with grad_req="add".  GPU memory starts
 as NaN, so that an element that no kernel writes is detected.  Random ops are compared too: a seed
 gives the same values.  Tolerances are those of the samples: both devices compute in the same type,
@@ -32,10 +32,14 @@ from typing import Any
 
 import numpy as np
 
-from ...base import MXNetError
-from ...core.atomic import atomic_write
-from ...core.config import CONFIG
-from ...core.gpus import gpu_count, gpus_offered
+from nbmod import __version__
+from nbmod.context import cpu, gpu
+from nbmod.core.atomic import atomic_write
+from nbmod.core.config import CONFIG
+from nbmod.core.gpus import gpu_count, gpus_offered
+from nbmod.ops.cuda.device import gpu_memory
+from tests.cases import Sample, all_samples
+from tests.sample_runs import run
 
 __all__ = ["SampleResult", "check_sample", "main", "sample_names"]
 
@@ -75,12 +79,7 @@ class SampleResult:
 
 
 @cache
-def _samples() -> dict[str, Any]:
-    try:
-        from tests.cases import all_samples
-    except ImportError as error:
-        raise MXNetError("check: the samples of the ops are in tests/cases: run it in a checkout "
-                         f"of nbmod's repository ({error})") from None
+def _samples() -> dict[str, Sample]:
     return {name: sample for name, sample in all_samples().items()
             if not (sample.error or sample.eager)}
 
@@ -105,11 +104,7 @@ def check_sample(name: str, seed: int = 0) -> SampleResult:
     return result
 
 
-def _compare(result: SampleResult, sample: Any, dtype: str, request: str) -> None:
-    from tests.sample_runs import run
-
-    from ...context import cpu, gpu
-
+def _compare(result: SampleResult, sample: Sample, dtype: str, request: str) -> None:
     grad = dict.fromkeys(sample.differentiated(dtype), request)
     sides = []
     for place in (gpu(0), cpu(0)):
@@ -324,9 +319,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _about(seed: int) -> dict[str, Any]:
-    from ... import __version__
-    from .device import gpu_memory
-
     card = "the simulator" if CONFIG.cuda_simulator else f"GPU of {gpu_memory(0)[1] >> 20:,} MiB"
     return {"nbmod": __version__, "numpy": np.__version__, "card": card, "seed": seed,
             "products": CONFIG.gpu_products or "float32"}
