@@ -73,6 +73,7 @@ UPWARD_IMPORTS = {
     ("executor", "explain.facts"): "`explain` is a method",
     ("executor", "explain.plan_chart"): "`plan_chart` is a method",
     ("ops.device", "ops.optimizer.multi_tensor_apply"): "devices run kernels of all layers",
+    ("ops.cuda.check", "test_utils"): "the check compares networks",
     ("startup.sitecustomize", "compat.mxnet_name"):
         "children import nbmod when they import MXNet or NumPy",
     ("symbol.fluent", "symbol.functions"): "methods of symbols are functions of symbols",

@@ -21,6 +21,7 @@ import pytest
 
 import nbmod as mx
 from nbmod.core.config import CONFIG
+from nbmod.ops.cuda import check as network_check
 from nbmod.ops.cuda.runtime import graph_replay, launch, simulator
 from nbmod.ops.cuda.runtime.simulator import SCHEDULES
 from tests import sample_runs
@@ -352,7 +353,7 @@ def test_the_check_compares_fresh_inputs_and_reports(tmp_path, capsys):
 
 
 @pytest.mark.gpu
-def test_the_check_finds_a_wrong_kernel(monkeypatch):
+def test_the_checks_find_a_wrong_kernel(monkeypatch, capsys):
     from nbmod.ops.cuda.nn import fully_connected
 
     wrong = fully_connected.gemm
@@ -361,6 +362,9 @@ def test_the_check_finds_a_wrong_kernel(monkeypatch):
         return wrong(a, b, c, (sizes[0] - 1, *sizes[1:]), *others, **options)
 
     monkeypatch.setattr(fully_connected, "gemm", of_one_row_less)
+    assert network_check.main(["dense", "reduce"]) == 1
+    told = capsys.readouterr().out
+    assert "reduce: agrees\ndense: FAILED, " in told and told.endswith("2 networks, 1 failed\n")
     found = check.check_sample("FullyConnected-1")
     assert found.failed and found.worst == np.inf and "output 0" in found.where
 

@@ -19,6 +19,7 @@ from nbmod.kvstore.sums import Sums
 from nbmod.ndarray import NDArray
 from nbmod.ops import OPS, device
 from nbmod.ops.build.inlining import Inlined
+from nbmod.ops.cuda import check as network_check
 from nbmod.ops.cuda import device as gpu_device
 from nbmod.ops.cuda.lib.kernel_math import SCALAR_NUMPY, scalar_function
 from nbmod.ops.cuda.runtime import compiler, driver
@@ -458,7 +459,7 @@ def test_no_gpus_among_those_of_the_driver(gpus, monkeypatch):
 
 def test_checks_say_what_there_is_instead_of_a_gpu(gpus, monkeypatch, capsys):
     monkeypatch.setitem(FakeDriver.ANSWERS, "cuDeviceGetCount", (0,))
-    for tool in (check, bench.gpu):
+    for tool in (network_check, check, bench.gpu):
         with pytest.raises(SystemExit, match="2"):
             tool.main([])
         assert "the driver knows no GPU" in " ".join(capsys.readouterr().err.split())

@@ -18,6 +18,7 @@ None of it is imported before a `gpu(i)` is first used.
     image/         twins of `ops/image`
     contrib/       twins of `ops/contrib`
     quantization/  twins of `ops/quantization`
+    check.py       `python -m nbmod.ops.cuda.check`: compares networks on a GPU with the CPU
 
 Below the folders of twins, a file holds the GPU kernels of the op file of the same folder and name;
 it is imported when an op of that file first runs on a GPU, and its `implements` calls declare
