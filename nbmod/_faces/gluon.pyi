@@ -14,5 +14,6 @@ from nbmod.gluon import loss as loss
 from nbmod.gluon import model_zoo as model_zoo
 from nbmod.gluon import nn as nn
 from nbmod.gluon import rnn as rnn
+from nbmod.gluon import tensor_types as tensor_types
 from nbmod.gluon import trainer as trainer
 from nbmod.gluon import utils as utils

@@ -1,23 +1,32 @@
-"""`mx.gluon`: what scripts of the Module API import from it, and names for the rest.
+"""`mx.gluon`: networks as Python classes, whose calls can be compiled.
 
 Gluon's layers, data loaders and trainers are not part of nbmod.  Their names exist, so that modules
 which define subclasses of them can be imported; making an object of one is an MXNetError.
 
-    parameter.py     `Parameter`: an array with a name and a gradient
-    symbol_block.py  `SymbolBlock`: a network exported from Gluon, called on arrays
+    base_parameter.py   `Parameter`: an array with a copy and a gradient on each device
+    constant.py         `Constant`: a parameter with fixed values
+    parameter_files.py  one reader for all names that files give to parameters
+    parameter_dict.py   `ParameterDict`: parameters by name, which blocks may share
+    parameter.py        MXNet's module path of these
+    block_scope.py      prefixes of names
+    base_block.py       `Block`: parameters and children, called on arrays
+    call_structure.py   nested lists of arguments and results
+    hybrid_block.py     `HybridBlock`: called on arrays or symbols, traced, exported
+    symbol_block.py     `SymbolBlock`: a network given by a symbol, called on arrays
+    block.py            MXNet's module path of these
     loss.py          losses as functions of arrays or symbols
     utils.py         `split_and_load`, `clip_global_norm`, `download` and others
     model_zoo/       networks for images, as symbols
     absent.py        makes the classes that exist by name only
     nn.py            names of layers
     rnn.py           names of recurrent layers
-    block.py         names of blocks
     trainer.py       the name `Trainer`
     data/            names of data sets and loaders
     contrib/         names of experimental parts
 
-Begin with `parameter.py`.  Imports `autograd`, `base`, `checkpoint`, `compat.c_interface`,
-`context`, `core.atomic`, `executor`, `graph`, `initializer`, `ndarray` and `symbol`.
+Begin with `base_parameter.py`.  Imports `autograd`, `base`, `checkpoint`, `compat.c_interface`,
+`context`, `core.atomic`, `core.reprs`, `core.scope`, `core.shape_semantics`, `executor`, `graph`,
+`initializer`, `ndarray` and `symbol`.
 """
 
 from __future__ import annotations
@@ -26,21 +35,29 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from .absent import absent_classes
-from .parameter import Constant, DeferredInitializationError, Parameter, ParameterDict
+from .base_block import Block
+from .hybrid_block import HybridBlock
+from .parameter import (
+    Constant,
+    DeferredInitializationError,
+    Parameter,
+    ParameterDict,
+    tensor_types,
+)
 from .symbol_block import SymbolBlock
 
 if TYPE_CHECKING:
     from . import block, contrib, data, loss, model_zoo, nn, rnn, trainer, utils
 
 __all__ = ["Block", "Constant", "DeferredInitializationError", "HybridBlock", "Parameter",
-           "ParameterDict", "SymbolBlock", "Trainer"]
+           "ParameterDict", "SymbolBlock", "Trainer", "tensor_types"]
 
 if TYPE_CHECKING:  # of an installed package, checkers know the names of `__all__` only
     __all__ += ["block", "contrib", "data", "loss", "model_zoo", "nn", "rnn", "trainer", "utils"]
 
 _MODULES = ("block", "contrib", "data", "loss", "model_zoo", "nn", "rnn", "trainer", "utils")
 
-Block, HybridBlock, Trainer = absent_classes(__name__, "Block HybridBlock Trainer").values()
+Trainer, = absent_classes(__name__, "Trainer").values()
 
 
 def _load(name: str) -> Any:

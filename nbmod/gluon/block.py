@@ -1,5 +1,9 @@
-"""MXNet's module path of Gluon's blocks (see `nbmod.gluon`)."""
+"""MXNet's module path of blocks (see `nbmod.gluon`)."""
 
-from . import Block, HybridBlock, SymbolBlock
+from .base_block import Block
+from .call_structure import flatten as _flatten  # noqa: F401
+from .call_structure import regroup as _regroup  # noqa: F401
+from .hybrid_block import HybridBlock
+from .symbol_block import SymbolBlock
 
 __all__ = ["Block", "HybridBlock", "SymbolBlock"]

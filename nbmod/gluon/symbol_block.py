@@ -22,7 +22,7 @@ from ..graph import Entry, Graph
 from ..ndarray import NDArray, invoke
 from ..symbol import Symbol
 from ..symbol.compose import copy_graph, substitute
-from .parameter import Parameter, ParameterDict
+from .parameter import ParameterDict
 
 __all__ = ["SymbolBlock"]
 
@@ -62,10 +62,11 @@ class SymbolBlock:
         if unknown := [name for name in self.input_names if name not in names]:
             raise MXNetError(f"SymbolBlock: inputs {unknown} are no variables of the outputs: "
                              f"{names}")
-        shared = params or {}
-        self._params = ParameterDict({
-            name: shared.get(name) or Parameter(name, "null" if name in states else "write")
-            for name in names if name not in self.input_names})
+        self._params = ParameterDict(shared=params)
+        for name in names:
+            if name not in self.input_names and self._params._get_impl(name) is None:
+                self._params.get(name, grad_req="null" if name in states else "write",
+                                 allow_deferred_init=True)
         self._executors: dict[Any, Executor] = {}
 
     @staticmethod
@@ -116,8 +117,10 @@ class SymbolBlock:
         select : str, optional
             Regular expression that names must match from their beginning.
         """
-        return ParameterDict({name: parameter for name, parameter in self._params.items()
-                              if select is None or re.match(select, name)})
+        collected = ParameterDict()
+        collected.update({name: parameter for name, parameter in self._params.items()
+                          if select is None or re.match(select, name)})
+        return collected
 
     def initialize(self, init: Any = None, ctx: Any = None, verbose: bool = False,
                    force_reinit: bool = False) -> None:
@@ -247,7 +250,7 @@ class SymbolBlock:
 
     def _finish(self, inputs: dict[str, NDArray]) -> None:
         """Make the parameters whose shapes the inputs tell."""
-        waiting = [name for name, each in self._params.items() if each._array is None]
+        waiting = [name for name, each in self._params.items() if each._data is None]
         if not waiting:
             return
         arguments, _, states = self.symbol.infer_shape(
@@ -255,7 +258,10 @@ class SymbolBlock:
         names = [*self.symbol.list_arguments(), *self.symbol.list_auxiliary_states()]
         shapes = dict(zip(names, [*(arguments or ()), *(states or ())], strict=True))
         for name in waiting:
-            self._params[name].finish(shapes[name])
+            if not self._params[name]._deferred_init:
+                self._params[name].data()  # an error
+            self._params[name].shape = shapes[name]
+            self._params[name]._finish_deferred_init()
 
     def _executor(self, inputs: dict[str, NDArray]) -> Executor:
         """The executor for arrays like the inputs."""

@@ -5,18 +5,20 @@ from __future__ import annotations
 import hashlib
 import os
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, BinaryIO
 
 import numpy as np
 
 from .. import ndarray as nd
-from ..base import ArgumentError, MXNetError, UnwritableFile, warn_user
+from ..base import ArgumentError, CheckError, MXNetError, UnwritableFile, warn_user
 from ..context import Context
 from ..core.atomic import atomic_write, named_errors
+from ..core.shape_semantics import is_np_shape
 from ..ndarray import NDArray
 
-__all__ = ["check_sha1", "clip_global_norm", "download", "split_and_load", "split_data"]
+__all__ = ["HookHandle", "check_sha1", "clip_global_norm", "download", "shape_is_known",
+           "split_and_load", "split_data"]
 __dir__ = __all__.copy
 
 
@@ -217,3 +219,68 @@ def download(url: str, path: str | None = None, overwrite: bool = False,
         except (OSError, ValueError) as error:
             reason = error
     raise MXNetError(f"download: {url} could not be fetched to {target}: {reason}") from reason
+
+
+# -- blocks ---------------------------------------------------------------------------------------
+
+
+class HookHandle:
+    """A hook of a block, which `detach` or the end of a `with` statement removes."""
+
+    def __init__(self) -> None:
+        self._hooks: dict[int, Callable[..., object]] | None = None
+        self._id = 0
+
+    def attach(self, hooks_dict: dict[int, Callable[..., object]], hook: Callable[..., object]
+               ) -> HookHandle:
+        """Add a hook, and return this handle.
+
+        Parameters
+        ----------
+        hooks_dict : dict
+            Hooks of the block.
+        hook : callable
+            Hook.
+        """
+        if self._hooks is not None:
+            raise CheckError("The same handle cannot be attached twice: make another")
+        if id(hook) in hooks_dict:
+            raise CheckError(f"The same hook cannot be registered twice: {hook!r}")
+        self._hooks, self._id = hooks_dict, id(hook)
+        hooks_dict[self._id] = hook
+        return self
+
+    def detach(self) -> None:
+        """Remove the hook, if it is there."""
+        if self._hooks is not None:
+            self._hooks.pop(self._id, None)
+            self._hooks = None
+
+    def __enter__(self) -> HookHandle:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.detach()
+
+
+def shape_is_known(shape: tuple[int, ...] | None) -> bool:
+    """Return whether all dimensions of a shape are known.
+
+    Parameters
+    ----------
+    shape : tuple of int or None
+        Shape, with 0 for an unknown dimension (-1 where `mx.np_shape` is active).
+    """
+    return shape is not None and (-1 if is_np_shape() else 0) not in shape
+
+
+def _indent(s_: str, numSpaces: int) -> str:  # noqa: N803 - MXNet's names
+    """Text whose lines but the first are indented."""
+    return s_.replace("\n", "\n" + " " * numSpaces)
+
+
+def _brief_print_list(lst: Sequence[object], limit: int = 7) -> str:
+    """The first and last of some texts."""
+    shown = [f"'{each}'" for each in lst]
+    half = limit // 2
+    return ", ".join(shown if len(shown) <= limit else [*shown[:half], "...", *shown[-half:]])

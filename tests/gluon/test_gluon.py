@@ -66,21 +66,13 @@ def test_functions_of_inner_modules_refuse_to_be_called():
         mx.gluon.data.default_batchify_fn([1])
 
 
-def test_subclasses_are_defined_and_refuse_to_be_made():
-    class Network(mx.gluon.HybridBlock):
-        def __init__(self, **kwargs):
-            super().__init__(**kwargs)
-            self.dense = mx.gluon.nn.Dense(3)
-
-    with pytest.raises(MXNetError, match="mx.gluon.HybridBlock: Gluon is not part of nbmod; def"):
-        Network(prefix="net_")
+def test_absent_classes_refuse_to_be_made():
     with pytest.raises(MXNetError, match=r"mx.gluon.nn.Dense: .*SymbolBlock.imports"):
         mx.gluon.nn.Dense(3)
     with pytest.raises(MXNetError, match="mx.gluon.data.DataLoader: .*mx.io"):
         mx.gluon.data.DataLoader([1])
     with pytest.raises(MXNetError, match="mx.gluon.Trainer: .*mx.mod.Module"):
         mx.gluon.Trainer({}, "sgd")
-    assert issubclass(mx.gluon.nn.HybridBlock, mx.gluon.absent.Absent)
 
 
 # -- losses ---------------------------------------------------------------------------------------
@@ -132,7 +124,7 @@ def block():
 
 def test_parameters_are_initialized_by_the_first_call_and_kept_in_files(tmp_path):
     net = block()
-    with pytest.raises(MXNetError, match="fc_weight has no values; call initialize"):
+    with pytest.raises(RuntimeError, match="'fc_weight' has not been initialized. Call initialize"):
         net(mx.nd.ones((1, 3)))
     net.initialize(mx.init.One())
     with pytest.raises(mx.gluon.DeferredInitializationError):
@@ -146,9 +138,9 @@ def test_parameters_are_initialized_by_the_first_call_and_kept_in_files(tmp_path
                 - net.params["fc_bias"].data().asnumpy(), 1e-6, "outputs")
     mx.nd.save(str(tmp_path / "other.params"), {"arg:fc_weight": mx.nd.ones((2, 3)),
                                                 "arg:more": mx.nd.ones(1)})
-    with pytest.raises(MXNetError, match="has no parameter .'fc_bias'"):
+    with pytest.raises(AssertionError, match="Parameter 'fc_bias' is missing in file: "):
         other.load_parameters(str(tmp_path / "other.params"))
-    with pytest.raises(MXNetError, match="has .'more'., which the network has not"):
+    with pytest.raises(AssertionError, match="'more' loaded from .* is not present in"):
         other.load_parameters(str(tmp_path / "other.params"), allow_missing=True)
     with pytest.raises(MXNetError, match=r"inputs \['x'\] are no variables"):
         mx.gluon.SymbolBlock(net.symbol, mx.sym.var("x"))
@@ -164,8 +156,10 @@ def test_gradients_are_set_to_zero_and_constants_have_none():
     assert net.params["fc_weight"].grad().asnumpy().any()
     net.collect_params().zero_grad()
     assert not net.params["fc_weight"].grad().asnumpy().any()
-    with pytest.raises(MXNetError, match="has no gradient"):
-        mx.gluon.Constant("one", [1, 2]).grad()
+    one = mx.gluon.Constant("one", [1, 2])
+    one.initialize()
+    with pytest.raises(RuntimeError, match="Cannot get gradient array .* grad_req='null'"):
+        one.grad()
 
 
 # -- utils ----------------------------------------------------------------------------------------

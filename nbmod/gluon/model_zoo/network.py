@@ -9,9 +9,11 @@ from typing import Any
 from ... import initializer
 from ... import ndarray as nd
 from ... import symbol as sym
+from ...checkpoint import strip_kind
 from ...context import Context
 from ...symbol import Symbol
 from ...symbol.name import NameManager
+from ..parameter_files import Loading, ParameterFile
 from ..symbol_block import SymbolBlock
 from .builder import Builder
 from .model_store import get_model_file
@@ -84,7 +86,7 @@ class Network(SymbolBlock):
         filename, ctx, allow_missing, ignore_extra
             As for `SymbolBlock.load_parameters`.
         **kwargs
-            Accepted for compatibility: `cast_dtype` and `dtype_source`.
+            `cast_dtype` and `dtype_source` of `ParameterDict.load`.
         """
         by_path = {path: own for own, path in self._keys.items()}
 
@@ -92,7 +94,10 @@ class Network(SymbolBlock):
             without_prefix = name not in self._keys and self.prefix + name in self._keys
             return by_path.get(name, self.prefix + name if without_prefix else name)
 
-        self._params.load(filename, ctx, allow_missing, ignore_extra, rename=own_name)
+        file = ParameterFile.read(filename)
+        arrays = {own_name(strip_kind(name)): array for name, array in file.arrays.items()}
+        ParameterFile(file.where, arrays).load_into(
+            self._params._params, Loading(ctx, allow_missing, ignore_extra, **kwargs))
 
 
 class Classifier(Network):

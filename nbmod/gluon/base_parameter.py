@@ -1,0 +1,487 @@
+"""`Parameter`: an array of a network, with a copy and a gradient on each of its devices."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from typing import Any, ClassVar, Literal, Protocol
+
+import numpy as np
+
+from .. import initializer
+from .. import ndarray as nd
+from .. import symbol as sym
+from ..base import ArgumentError, CheckError, DTypeArg, MXNetError, warn_user
+from ..context import Context, cpu, current_context, resolve
+from ..core.shape_semantics import is_np_shape
+from ..ndarray import NDArray
+from ..ndarray.gradients import mark_variables
+from ..ndarray.recording import RecordingScope
+from ..symbol import Symbol
+from .utils import shape_is_known
+
+__all__ = ["DeferredInitializationError", "Parameter", "as_contexts"]
+
+Init = Any  # an Initializer, a callable such as `Mixed`, or a registered name
+Contexts = Context | Sequence[Context] | None
+Stype = Literal["default", "row_sparse", "csr"]
+_STYPES = ("default", "row_sparse", "csr")
+_UNINITIALIZED = ("has not been initialized. Call initialize() of the block, or load values into "
+                  "it; note that Block.params lacks the parameters of children, which "
+                  "Block.collect_params() has")
+
+
+class DeferredInitializationError(MXNetError):
+    """A parameter is read whose shape only the first call of the network tells."""
+
+
+class User(Protocol):
+    """Keeps arrays of parameters, such as a `CachedOp`."""
+
+    def reset(self) -> None:
+        """Forget them: parameters have new ones."""
+
+
+def as_contexts(ctx: Contexts) -> list[Context]:
+    """Return the devices that a `ctx` argument names; the current one for None.
+
+    Parameters
+    ----------
+    ctx : Context, list of Context or None
+        Argument.
+    """
+    if ctx is None:
+        return [resolve(current_context())]
+    return [resolve(each) for each in ([ctx] if isinstance(ctx, Context) else ctx)]
+
+
+class Parameter:
+    """An array of a network, with a copy and a gradient on each of its devices.
+
+    Parameters
+    ----------
+    name : str
+        Name.
+    grad_req : {'write', 'add', 'null'}, default 'write'
+        What `autograd` does with the gradient.
+    shape : int or tuple of int, optional
+        Shape; a dimension of 0 is not known yet.
+    dtype : dtype, default float32
+        Element type.
+    lr_mult, wd_mult : float, default 1.0
+        Factors of the learning rate and of the weight decay, for optimizers.
+    init : Initializer or str, optional
+        Takes precedence over the one that `Block.initialize` is given.
+    allow_deferred_init : bool, default False
+        Whether `initialize` may wait for the shape.
+    differentiable : bool, default True
+        False: `grad_req` is 'null' and stays so.
+    stype, grad_stype : {'default', 'row_sparse', 'csr'}, default 'default'
+        Storage types of the array and of the gradient.
+
+    Examples
+    --------
+    >>> weight = mx.gluon.Parameter("weight", shape=(2, 3))
+    >>> weight.initialize(mx.init.One())
+    >>> float(weight.data().sum().asscalar())
+    6.0
+    """
+
+    _kind: ClassVar = "Parameter"
+
+    def __init__(self, name: str, grad_req: str = "write", shape: Any = None,
+                 dtype: DTypeArg = np.float32, lr_mult: float = 1.0, wd_mult: float = 1.0,
+                 init: Init = None, allow_deferred_init: bool = False,
+                 differentiable: bool = True, stype: Stype = "default",
+                 grad_stype: Stype = "default"):
+        for what, value in (("stype", stype), ("grad_stype", grad_stype)):
+            if value not in _STYPES:
+                raise CheckError(f"{what} for Parameter {name!r} must be one of 'default', "
+                                 f"'row_sparse', or 'csr', but got {value!r}")
+        self.name, self.lr_mult, self.wd_mult, self.init = name, lr_mult, wd_mult, init
+        self._shape = (shape,) if isinstance(shape, int) else shape and tuple(shape)
+        self._dtype, self._stype, self._grad_stype = dtype, stype, grad_stype
+        self._allow_deferred_init, self._differentiable = allow_deferred_init, differentiable
+        self._data: list[NDArray] | None = None
+        self._grad: list[NDArray] | None = None
+        self._ctx_list: list[Context] | None = None
+        self._deferred_init: tuple[Any, ...] = ()  # own init, contexts, default init, data
+        self._var: Symbol | None = None
+        self._trainer: Any = None
+        self._users: weakref.WeakSet[User] = weakref.WeakSet()
+        self._grad_req = ""
+        self.grad_req = grad_req
+
+    def __repr__(self) -> str:
+        return f"{self._kind} {self.name} (shape={self.shape}, dtype={self.dtype})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_users": None, "_trainer": None, "_var": None, "_grad": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._users = weakref.WeakSet()
+        if self._data is not None:
+            contexts = self._ctx_list or []
+            self._data = [x.as_in_context(ctx).detach()
+                          for x, ctx in zip(self._data, contexts, strict=True)]
+            self._init_grad()
+
+    # -- facts ------------------------------------------------------------------------------------
+
+    @property
+    def grad_req(self) -> str:
+        """How `autograd` stores the gradient: 'write', 'add' or 'null'."""
+        return self._grad_req
+
+    @grad_req.setter
+    def grad_req(self, req: str) -> None:
+        if req not in ("write", "add", "null"):
+            raise CheckError("grad_req must be one of 'write', 'add', or 'null', but got "
+                             f"{req!r}; it is that of parameter {self.name}")
+        req = req if self._differentiable else "null"
+        if req != self._grad_req:
+            self._grad_req = req
+            if self._data is not None:
+                self._init_grad()
+
+    @property
+    def shape(self) -> tuple[int, ...] | None:
+        """Shape, with 0 for a dimension that is not known yet; a value may fill these."""
+        if self._shape is not None and is_np_shape():
+            return tuple(size or -1 for size in self._shape)
+        return self._shape
+
+    @shape.setter
+    def shape(self, shape: tuple[int, ...]) -> None:
+        if self._shape is not None and not _fits(shape, self._shape):
+            raise CheckError(f"Expected shape {tuple(shape)} is incompatible with given shape "
+                             f"{self._shape}: parameter {self.name} keeps what is known of it")
+        self._shape = tuple(shape)
+
+    @property
+    def dtype(self) -> DTypeArg:
+        """Element type, as it was given; a new one casts."""
+        return self._dtype
+
+    @dtype.setter
+    def dtype(self, dtype: DTypeArg) -> None:
+        self.cast(dtype)
+
+    @property
+    def stype(self) -> Stype:
+        """Storage type of the array."""
+        return self._stype
+
+    def var(self) -> Symbol:
+        """Return the variable of this parameter in symbols: one for each parameter."""
+        if self._var is None:
+            self._var = sym.var(self.name, shape=self.shape, dtype=self.dtype, init=self.init,
+                                lr_mult=self.lr_mult, wd_mult=self.wd_mult, stype=self._stype)
+        return self._var
+
+    # -- values -----------------------------------------------------------------------------------
+
+    def initialize(self, init: Init = None, ctx: Contexts = None, default_init: Init = None,
+                   force_reinit: bool = False) -> None:
+        """Fill the arrays with initial values, or do so when the shape is known.
+
+        Parameters
+        ----------
+        init : Initializer or str, optional
+            Initializer; the parameter's own by default.
+        ctx : Context or list of Context, optional
+            Devices, each of which gets a copy; the current one by default.
+        default_init : Initializer or str, optional
+            Used where neither `init` nor the parameter's own is given; uniform values by default.
+        force_reinit : bool, default False
+            Whether to replace values that are there.
+
+        Raises
+        ------
+        ValueError
+            If the shape is not known, and the parameter may not wait for it.
+        """
+        if self._data is not None and not force_reinit:
+            warn_user(f"Parameter {self.name!r} is already initialized, ignoring. "
+                      "Set force_reinit=True to re-initialize.")
+            return
+        default_init = default_init or initializer.Uniform()
+        chosen = init or self.init or default_init
+        self._data = self._grad = None
+        if not shape_is_known(self.shape) and not self._allow_deferred_init:
+            raise ArgumentError(f"Cannot initialize Parameter {self.name!r} because it has invalid "
+                                f"shape: {self.shape}. Give the whole shape, or "
+                                "allow_deferred_init=True.")
+        self._deferred_init = chosen, as_contexts(ctx), default_init, None
+        if shape_is_known(self.shape):
+            self._finish_deferred_init()
+
+    def _finish_deferred_init(self) -> None:
+        """Make the arrays of an initialized parameter whose shape is known now."""
+        if not self._deferred_init:
+            return
+        init, contexts, default_init, data = self._deferred_init
+        shape = self.shape
+        if not shape_is_known(shape):
+            raise CheckError(f"Cannot initialize Parameter {self.name!r} because it has invalid "
+                             f"shape: {shape}. Give in_units, in_channels and so on to the layer.")
+        self._deferred_init = ()
+        with RecordingScope(False, None):
+            if data is None:
+                data = nd.zeros(shape, cpu(), self.dtype, stype=self._stype)
+                _fill(self.name, data, init, default_init)
+            self._init_impl(data, contexts)
+
+    def _init_impl(self, data: NDArray, contexts: Sequence[Context]) -> None:
+        """Copy values to the devices, as new arrays."""
+        self._ctx_list = list(contexts)
+        self._data = [data.copyto(ctx) for ctx in contexts]  # type: ignore[misc]
+        self._init_grad()
+
+    def _init_grad(self) -> None:
+        """Make new gradients, or none, and tell those who keep arrays."""
+        self._grad = None
+        data = self._check_and_get(self._data, list)
+        if self.grad_req == "null":
+            self._data = [x.detach() for x in data]
+        else:
+            self._grad = [nd.zeros(x.shape, x.context, x.dtype, stype=self._grad_stype)
+                          for x in data]
+            mark_variables(data, self._grad, self.grad_req)
+        for user in self._users:
+            user.reset()
+
+    def _check_and_get(self, arrays: list[NDArray] | None, ctx: Context | type[list[Any]] | None
+                       ) -> Any:
+        """The array on a device, or all of them if `ctx` is `list`; an error without values."""
+        if arrays is None or self._ctx_list is None:
+            if self._deferred_init:
+                raise DeferredInitializationError(
+                    f"Parameter {self.name!r} has not been initialized yet because initialization "
+                    "was deferred: the first call of the network finds its shape. Call the "
+                    "network on a batch first, or give in_units, in_channels and so on.")
+            raise MXNetError(f"Parameter {self.name!r} {_UNINITIALIZED}.")
+        if ctx is list:
+            return arrays
+        if ctx is None and len(arrays) == 1:
+            return arrays[0]
+        where = resolve(current_context() if ctx is None else ctx)  # type: ignore[arg-type]
+        for own, array in zip(self._ctx_list, arrays, strict=True):
+            if own == where:
+                return array
+        raise MXNetError(f"Parameter {self.name!r} was not initialized on context {where}. "
+                         f"It was only initialized on {self._ctx_list}.")
+
+    @property
+    def _ctx_map(self) -> dict[Context, int]:
+        """Position of each device."""
+        return {ctx: position for position, ctx in enumerate(self._ctx_list or ())}
+
+    def data(self, ctx: Context | None = None) -> NDArray:
+        """Return the array on a device.
+
+        Parameters
+        ----------
+        ctx : Context, optional
+            Device; by default the only one, or the current one of several.
+
+        Raises
+        ------
+        DeferredInitializationError
+            If its shape is not known yet.
+        RuntimeError
+            If it has no values, or none on this device.
+        """
+        self._require_dense(f"a copy of Parameter {self.name!r} on ctx {ctx} via data()")
+        array: NDArray = self._check_and_get(self._data, ctx)
+        return array
+
+    def list_data(self) -> list[NDArray]:
+        """Return the arrays on all devices, in the order of `list_ctx`."""
+        self._require_dense(f"copies of Parameter {self.name!r} on all contexts via list_data()")
+        return list(self._check_and_get(self._data, list))
+
+    def _require_dense(self, what: str) -> None:
+        if self._stype != "default":
+            raise MXNetError(f"Cannot return {what} because its storage type is {self._stype}. "
+                             "Please use row_sparse_data() instead.")
+
+    def row_sparse_data(self, row_id: NDArray) -> NDArray:
+        """Return rows of a parameter of storage type 'row_sparse', on the device of `row_id`.
+
+        Parameters
+        ----------
+        row_id : NDArray
+            Numbers of the rows, which are pulled from the trainer's store.
+
+        Raises
+        ------
+        RuntimeError
+            If the parameter is dense, or no trainer has it.
+        """
+        rows: NDArray = self._get_row_sparse(self._data, row_id.context, row_id)
+        return rows
+
+    def list_row_sparse_data(self, row_id: NDArray) -> list[NDArray]:
+        """Return rows of a parameter of storage type 'row_sparse', on all devices.
+
+        Parameters
+        ----------
+        row_id : NDArray
+            Numbers of the rows.
+        """
+        return list(self._get_row_sparse(self._data, list, row_id))
+
+    def _get_row_sparse(self, arrays: list[NDArray] | None, ctx: Any, row_id: NDArray) -> Any:
+        if self._stype != "row_sparse":
+            raise MXNetError(f"Cannot return a copy of Parameter {self.name} via row_sparse_data() "
+                             f"because its storage type is {self._stype}. Please use data() "
+                             "instead.")
+        if self._trainer is None:
+            raise MXNetError(f"Cannot get row_sparse data for Parameter {self.name!r} when no "
+                             "Trainer is created with it.")
+        results = self._check_and_get(arrays, ctx)
+        self._trainer._row_sparse_pull(self, results, row_id)
+        return results
+
+    def set_data(self, data: NDArray) -> None:
+        """Replace the values, in the arrays of all devices.
+
+        Parameters
+        ----------
+        data : NDArray
+            New values; before the first call they are kept for it, and without `initialize`
+            they are the first ones, on their device.
+
+        Raises
+        ------
+        AssertionError
+            If the shape is not that of the parameter.
+        """
+        self.shape = data.shape
+        if self._data is None:
+            if self._deferred_init:
+                self._deferred_init = (*self._deferred_init[:3], data)
+            else:
+                self._init_impl(data, [data.context])
+            return
+        trainer = self._trainer
+        if (trainer is not None and trainer._kv_initialized and trainer._update_on_kvstore
+                and self not in trainer._params_to_init):
+            trainer._reset_kvstore()  # it holds the weights
+        for array in self._data:
+            array[:] = data
+
+    def cast(self, dtype: DTypeArg) -> None:
+        """Change the element type of the values, and of gradients, which are zero then.
+
+        Parameters
+        ----------
+        dtype : dtype
+            Element type.
+        """
+        self._dtype, self._var = dtype, None
+        if self._data is not None:
+            with RecordingScope(False, None):
+                self._data = [x.astype(dtype) for x in self._data]
+                self._init_grad()
+
+    def _set_trainer(self, trainer: Any) -> None:
+        """Say who pulls rows; only one may."""
+        if self._stype != "default" and trainer is not None and (
+                self._trainer not in (None, trainer)):
+            raise MXNetError(f"Failed to set the trainer for Parameter {self.name!r} because it "
+                             f"was already set. More than one trainers for a {self._stype} "
+                             "Parameter is not supported.")
+        self._trainer = trainer
+
+    # -- devices and gradients --------------------------------------------------------------------
+
+    def list_ctx(self) -> list[Context]:
+        """Return the devices, in the order of `initialize`."""
+        if self._data is not None:
+            return list(self._ctx_list or ())
+        if self._deferred_init:
+            return list(self._deferred_init[1])
+        raise MXNetError(f"Parameter {self.name!r} {_UNINITIALIZED}.")
+
+    def reset_ctx(self, ctx: Contexts) -> None:
+        """Move to other devices: the mean of the copies is copied to each of them.
+
+        Parameters
+        ----------
+        ctx : Context or list of Context
+            Devices.
+
+        Raises
+        ------
+        ValueError
+            If the parameter is not initialized.
+        """
+        contexts = as_contexts(ctx)
+        if self._data is not None:
+            with RecordingScope(False, None):
+                self._init_impl(self._reduce(), contexts)
+        elif self._deferred_init:
+            init, _, default_init, data = self._deferred_init
+            self._deferred_init = init, contexts, default_init, data
+        else:
+            raise ArgumentError(f"Cannot reset context for Parameter {self.name!r} because it has "
+                                "not been initialized.")
+
+    def _reduce(self) -> NDArray:
+        """The mean of the copies, on the CPU."""
+        if self._stype != "default":
+            rows = nd.arange(0, (self.shape or (0,))[0], dtype="int64")
+            return self.row_sparse_data(rows)
+        copies = [x.copyto(cpu()) for x in self.list_data()]
+        mean: NDArray = copies[0] if len(copies) == 1 else nd.add_n(*copies) / len(copies)
+        return mean
+
+    def grad(self, ctx: Context | None = None) -> NDArray:
+        """Return the gradient on a device.
+
+        Parameters
+        ----------
+        ctx : Context, optional
+            Device; by default the only one, or the current one of several.
+
+        Raises
+        ------
+        RuntimeError
+            If there is none.
+        """
+        self._require_grad()
+        gradient: NDArray = self._check_and_get(self._grad, ctx)
+        return gradient
+
+    def list_grad(self) -> list[NDArray]:
+        """Return the gradients on all devices, in the order of `list_ctx`."""
+        self._require_grad()
+        return list(self._check_and_get(self._grad, list))
+
+    def _require_grad(self) -> None:
+        if self._data is not None and self._grad is None:
+            raise MXNetError(f"Cannot get gradient array for Parameter {self.name!r} because "
+                             f"grad_req={self.grad_req!r}")
+
+    def zero_grad(self) -> None:
+        """Set the gradients to 0, where there are any."""
+        for gradient in self._grad or ():
+            gradient[:] = 0
+
+
+def _fill(name: str, array: NDArray, init: Init, default_init: Init) -> None:
+    """Fill an array by an initializer, whatever the name of the parameter ends with."""
+    if isinstance(init, (str, initializer.Initializer)):
+        attributes: Any = {"__init__": init}
+        initializer.create(default_init)(initializer.InitDesc(name, attributes), array)
+    else:
+        init(initializer.InitDesc(name), array)
+
+
+def _fits(shape: Sequence[int], expected: Sequence[int]) -> bool:
+    """Whether a shape is the expected one, in which dimensions of 0 and -1 are not known."""
+    return len(shape) == len(expected) and all(
+        known in (size, 0, -1) for size, known in zip(shape, expected, strict=True))

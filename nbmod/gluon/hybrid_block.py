@@ -1,0 +1,386 @@
+"""`HybridBlock`: a block whose calls can be compiled.
+
+Its `hybrid_forward` is called with arrays and `mx.nd`, or with symbols and `mx.sym`.  Hybridized,
+it is traced once into a symbol, which runs as one operation; shapes of parameters are inferred from
+that symbol, and `export` writes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import ModuleType
+from typing import Any
+
+from .. import ndarray, symbol
+from ..base import AbstractError, ArgumentError, CheckError, DTypeArg, MXNetError, warn_user
+from ..checkpoint import save_checkpoint
+from ..context import Context
+from ..graph import Entry, Graph
+from ..ndarray import NDArray, invoke
+from ..symbol import Symbol
+from .base_block import Block
+from .base_parameter import DeferredInitializationError, Parameter
+from .call_structure import Format, agree, devices_of, flatten, regroup
+from .parameter_dict import ParameterDict
+from .utils import shape_is_known
+
+__all__ = ["HybridBlock"]
+
+
+def functions_for(is_symbolic: bool) -> ModuleType:
+    """Return what `hybrid_forward` gets as `F`: the only place that knows.
+
+    Parameters
+    ----------
+    is_symbolic : bool
+        Whether it is called with symbols.
+    """
+    return symbol if is_symbolic else ndarray
+
+
+class HybridBlock(Block):
+    """A block whose calls can be compiled: a subclass defines `hybrid_forward`.
+
+    Parameters
+    ----------
+    prefix, params
+        As for `Block`.
+
+    Examples
+    --------
+    >>> class Square(mx.gluon.HybridBlock):
+    ...     def hybrid_forward(self, F, x):
+    ...         return F.square(x)
+    >>> net = Square()
+    >>> net.hybridize()
+    >>> net(mx.nd.array([2, 3])).asnumpy().tolist(), net(mx.sym.var("x")).list_arguments()
+    ([4.0, 9.0], ['x'])
+    """
+
+    def __init__(self, prefix: str | None = None, params: ParameterDict | None = None):
+        super().__init__(prefix, params)
+        self._active = False
+        self._flags: list[tuple[str, object]] = []
+        self._in_format: Format | None = None
+        self._out_format: Format | None = None
+        self._cached_graph: tuple[()] | tuple[list[Symbol], Symbol] = ()
+        self._cached_op: _CachedGraph | None = None
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        if isinstance(value, HybridBlock):
+            self._clear_cached_op()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_cached_graph": (), "_cached_op": None}
+
+    def _clear_cached_op(self) -> None:
+        """Forget the trace: the next call makes a new one."""
+        self._cached_graph, self._cached_op = (), None
+
+    def register_child(self, block: Block, name: str | None = None) -> None:
+        """Add a child, which must be a `HybridBlock`.
+
+        Parameters
+        ----------
+        block : HybridBlock
+            Child.
+        name : str, optional
+            Its name in paths; its number by default.
+
+        Raises
+        ------
+        ValueError
+            If it is another kind of block.
+        """
+        if not isinstance(block, HybridBlock):
+            raise ArgumentError("Children of HybridBlock must also be HybridBlock, but "
+                                f"{block!r} has type {type(block)}. If you are using Sequential, "
+                                "please try HybridSequential instead.")
+        super().register_child(block, name)
+        self._clear_cached_op()
+
+    def hybridize(self, active: bool = True, backend: str | None = None, clear: bool = True,
+                  static_alloc: bool = False, static_shape: bool = False, inline_limit: int = 2,
+                  forward_bulk_size: int | None = None, backward_bulk_size: int | None = None,
+                  **kwargs: Any) -> None:
+        """Compile the calls of this block, and those of blocks within it that are called alone.
+
+        Parameters
+        ----------
+        active : bool, default True
+            Whether to do so, or no longer.
+        backend : str, optional
+            Accepted for compatibility: None or 'MKLDNN', which change nothing.
+        clear : bool, default True
+            Whether to forget the trace.
+        static_alloc, static_shape : bool, default False
+            Accepted for compatibility: memory is planned once in any case.
+        inline_limit : int, default 2
+            Networks of at most as many operators run operator by operator.
+        forward_bulk_size, backward_bulk_size : int, optional
+            Have no effect.
+        **kwargs
+            Options of the back end, which have no effect.
+        """
+        _require_backend(backend)
+        if active and (self._forward_hooks or self._forward_pre_hooks):
+            warn_user(f'"{self!r}" is being hybridized while still having forward hook/pre-hook. '
+                      f'If "{self!r}" is a child of HybridBlock, the hooks will not take effect.')
+        self._active = active
+        self._flags = [("static_alloc", static_alloc), ("static_shape", static_shape),
+                       ("inline_limit", inline_limit)]
+        if clear:
+            self._clear_cached_op()
+        super().hybridize(active, backend=backend, clear=clear, static_alloc=static_alloc,
+                          static_shape=static_shape, inline_limit=inline_limit,
+                          forward_bulk_size=forward_bulk_size,
+                          backward_bulk_size=backward_bulk_size, **kwargs)
+
+    def cast(self, dtype: DTypeArg) -> None:
+        """Change the element type of the parameters of this block and of all within it.
+
+        Parameters
+        ----------
+        dtype : dtype
+            Element type.
+        """
+        self._clear_cached_op()
+        super().cast(dtype)
+
+    # -- calls ------------------------------------------------------------------------------------
+
+    def forward(self, x: Any, *args: Any) -> Any:
+        """Compute the outputs for arrays, or compose a symbol for symbols.
+
+        Parameters
+        ----------
+        x, *args : NDArray or Symbol
+            Arguments of `hybrid_forward`.
+        """
+        contexts = devices_of((x, *args))
+        if not contexts:
+            return self._compose(x, *args)
+        if self._active:
+            if len(contexts) > 1:
+                raise ArgumentError("Find multiple contexts in the input, After hybridized, the "
+                                    "HybridBlock only supports one input context. All contexts: "
+                                    f"{contexts}")
+            with contexts[0]:
+                return self._call_cached_op(x, *args)
+        ctx = x.context if isinstance(x, NDArray) else contexts[0]
+        with ctx:
+            try:
+                own = self._own_arrays(ctx)
+            except DeferredInitializationError:
+                self._finish_deferred(x, *args)
+                own = self._own_arrays(ctx)
+            return self.hybrid_forward(functions_for(is_symbolic=False), x, *args, **own)
+
+    def _own_arrays(self, ctx: Context) -> dict[str, NDArray]:
+        return {name: each.data(ctx) for name, each in self._reg_params.items()}
+
+    def _compose(self, *args: Any) -> Any:
+        """Call `hybrid_forward` with symbols, in the scope of this block."""
+        own = {name: each.var() for name, each in self._reg_params.items()}
+        with self.name_scope():
+            return self.hybrid_forward(functions_for(is_symbolic=True), *args, **own)
+
+    def hybrid_forward(self, F: Any, x: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N803
+        """Compute the outputs: a subclass defines it.
+
+        Parameters
+        ----------
+        F : module
+            `mx.nd` for arrays, `mx.sym` for symbols.
+        x, *args : NDArray or Symbol
+            Arguments of the call.
+        **kwargs : NDArray or Symbol
+            The block's own parameters by attribute.
+        """
+        raise AbstractError(f"{type(self).__name__} defines no hybrid_forward(self, F, x, ...); a "
+                            "HybridBlock needs it")
+
+    # -- traces -----------------------------------------------------------------------------------
+
+    def _get_graph(self, *args: Any) -> tuple[list[Symbol], Symbol]:
+        """Inputs and outputs of this block as a symbol, of which there is one."""
+        if not self._cached_graph:
+            flat, self._in_format = flatten(args, "input")
+            count = sum(each is not None for each in flat)
+            numbers = iter(range(count))
+            variables = [None if each is None else
+                         symbol.var("data" if count == 1 else f"data{next(numbers)}")
+                         for each in flat]
+            outputs = self._compose(*regroup(variables, self._in_format))
+            results, self._out_format = flatten(outputs, "output")
+            present = [each for each in results if each is not None]
+            self._cached_graph = ([each for each in variables if each is not None],
+                                  present[0] if len(present) == 1 else symbol.Group(present))
+        return self._cached_graph
+
+    def _call_cached_op(self, *args: Any) -> Any:
+        if self._cached_op is None:
+            self._build_cache(*args)
+        flat, form = flatten(args, "input")
+        assert self._cached_op is not None and self._out_format is not None
+        if self._in_format is None or not agree(form, self._in_format):
+            raise ArgumentError("The argument structure of HybridBlock does not match the cached "
+                                f"version. Stored format = {self._in_format}, input format = "
+                                f"{form}; hybridize() again for another structure")
+        arrays = [each for each in flat if each is not None]
+        try:
+            outputs = self._cached_op(*arrays)
+        except DeferredInitializationError:
+            self._finish_deferred(*args)
+            outputs = self._cached_op(*arrays)
+        return regroup(outputs, self._out_format)
+
+    def _build_cache(self, *args: Any) -> None:
+        inputs, outputs = self._get_graph(*args)
+        names = [each.name or "" for each in inputs]
+        parameters = self.collect_params()
+        used = {*outputs.list_inputs()}
+        if unknown := used - {*names} - {*parameters}:
+            raise CheckError(f"Unknown input to HybridBlock: {sorted(unknown)}; {self.name} has no "
+                             "such parameters: are they of blocks that are no children?")
+        for position, name in enumerate(names):
+            if name not in used:
+                warn_user(f"The {position}-th input to HybridBlock is not used by any computation. "
+                          "Is this intended?")
+        if unused := sorted({*parameters} - used):
+            warn_user(f"Parameter {', '.join(unused)} is not used by any computation. Is this "
+                      "intended?")
+        self._cached_op = _CachedGraph(outputs, names, {
+            name: each for name, each in parameters.items() if name in used})
+
+    # -- inference --------------------------------------------------------------------------------
+
+    def _finish_deferred(self, *args: Any) -> None:
+        """Initialize the parameters whose shapes the arguments tell."""
+        self._deferred_infer_shape(*args)
+        for parameter in self.collect_params().values():
+            if shape_is_known(parameter.shape):
+                parameter._finish_deferred_init()
+
+    def _deferred_infer_shape(self, *args: Any) -> None:
+        try:
+            self.infer_shape(*args)
+        except MXNetError as error:
+            raise ArgumentError("Deferred initialization failed because shape cannot be inferred. "
+                                f"{error}") from error
+
+    def infer_shape(self, *args: Any) -> None:
+        """Find the shapes of the parameters, without computing outputs.
+
+        Parameters
+        ----------
+        *args : NDArray
+            Arguments of a call, of which only the shapes are used.
+
+        Raises
+        ------
+        ValueError
+            If they do not follow.
+        """
+        inputs, outputs = self._get_graph(*args)
+        shapes = _facts_of(inputs, args, outputs, "shape")
+        arguments, _, states = outputs.infer_shape_partial(**shapes)
+        for parameter, shape in self._each_used(outputs, [*arguments, *states]):
+            if not shape_is_known(shape or (0,)):
+                raise ArgumentError(f"the shape of parameter {parameter.name} is {shape} for "
+                                    f"inputs {shapes}; give in_units, in_channels and so on")
+            parameter.shape = shape
+
+    def infer_type(self, *args: Any) -> None:
+        """Find the element types of the parameters, without computing outputs.
+
+        Parameters
+        ----------
+        *args : NDArray
+            Arguments of a call, of which only the types are used.
+        """
+        inputs, outputs = self._get_graph(*args)
+        arguments, _, states = outputs.infer_type_partial(
+            **_facts_of(inputs, args, outputs, "dtype"))
+        for parameter, dtype in self._each_used(outputs, [*arguments, *states]):
+            if dtype is not None:
+                parameter.dtype = dtype
+
+    def _each_used(self, outputs: Symbol, facts: list[Any]) -> list[tuple[Parameter, Any]]:
+        """Parameters of the symbol, and what is known of their arrays."""
+        names = [*outputs.list_arguments(), *outputs.list_auxiliary_states()]
+        parameters = self.collect_params()
+        return [(parameters[name], fact) for name, fact in zip(names, facts, strict=True)
+                if name in parameters]
+
+    # -- files ------------------------------------------------------------------------------------
+
+    def export(self, path: str, epoch: int = 0, remove_amp_cast: bool = True) -> None:
+        """Write the symbol and the parameters to files, which `Module.load` and MXNet read.
+
+        Parameters
+        ----------
+        path : str
+            Beginning of the names of the files: ``path-symbol.json`` and ``path-0000.params``.
+        epoch : int, default 0
+            Number in the name of the file of the parameters.
+        remove_amp_cast : bool, default True
+            Whether to leave out the casts that automatic mixed precision inserted.
+
+        Raises
+        ------
+        RuntimeError
+            Before the first hybridized call.
+        """
+        if not self._cached_graph:
+            raise MXNetError("Please first call block.hybridize() and then run forward with this "
+                             "block at least once before calling export.")
+        network = self._cached_graph[1]
+        parameters = self.collect_params()
+
+        def arrays(names: list[str]) -> dict[str, NDArray]:
+            return {name: each._reduce() for name, each in parameters.items() if name in names}
+
+        save_checkpoint(path, epoch, network, arrays(network.list_arguments()),
+                        arrays(network.list_auxiliary_states()), remove_amp_cast)
+
+
+class _CachedGraph:
+    """A symbol with its parameters, called on arrays."""
+
+    def __init__(self, outputs: Symbol, input_names: list[str],
+                 parameters: Mapping[str, Parameter]):
+        self._graph = Graph(outputs.entries)
+        self._input_names, self._parameters = input_names, parameters
+
+    def __call__(self, *inputs: NDArray) -> list[NDArray]:
+        """Run the nodes one by one."""
+        named = dict(zip(self._input_names, inputs, strict=True))
+        arrays = {name: each.data(inputs[0].context) for name, each in self._parameters.items()}
+        arrays |= named
+        values: dict[Entry, NDArray] = {}
+        for node in self._graph.nodes:
+            if node.op is None:
+                values[Entry(node, 0)] = arrays[node.name]
+                continue
+            outputs = invoke(node.op, [values[entry] for entry in node.inputs])
+            for index, array in enumerate(outputs if isinstance(outputs, list) else [outputs]):
+                values[Entry(node, index)] = array
+        return [values[entry] for entry in self._graph.outputs]
+
+
+def _facts_of(inputs: list[Symbol], args: tuple[Any, ...], outputs: Symbol, fact: str
+              ) -> dict[str, Any]:
+    """Shapes or types of those inputs that a symbol uses, by name."""
+    arrays = [each for each in flatten(args, "input")[0] if each is not None]
+    used = {*outputs.list_inputs()}
+    return {str(variable.name): getattr(array, fact)
+            for variable, array in zip(inputs, arrays, strict=True) if variable.name in used}
+
+
+def _require_backend(backend: str | None) -> None:
+    if backend not in (None, "MKLDNN"):
+        raise MXNetError(f"hybridize: backend is {backend!r}, expected None or 'MKLDNN': nbmod has "
+                         "no other back ends")
+
