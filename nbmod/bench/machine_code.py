@@ -17,7 +17,8 @@ from ..base import ArgumentError
 from ..ops.build.assembly import assemblies
 from ..ops.jit import Kernel, require_compiler
 
-__all__ = ["MachineCode", "facts_of_assembly", "hot_loop", "machine_code"]
+__all__ = ["MachineCode", "facts_of_assembly", "hot_loop", "hot_loop_before_assembly",
+           "machine_code"]
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,12 @@ _FMA = re.compile(r"^(?:vfn?m(?:add|sub)\w*|vpdp\w+|vdpbf16ps|fmla|fmls|fn?madd|
 _CALL = re.compile(r"^(?:call\w*|bl|blr)\b")
 _STACK = re.compile(r"\(%[re](?:sp|bp)[,)]|\[(?:[re]?sp|[re]bp|x29)\b|\[sp\b")
 _ADDRESS = re.compile(r"^(?:lea\w*|add|sub|adrp)\b")
+_BLOCK = re.compile(r'^("[^"]+"|[-\w$.]+):')
+_BRANCH = re.compile(r'\blabel %("[^"]+"|[-\w$.]+)')
+_ARITHMETIC = re.compile(
+    r"= (?:[\w ]*\b(?:f(?:add|sub|mul|div|neg|cmp|pext|ptrunc)|[su]itofp)\b|.*@llvm\.)"
+    r"[\w.() ]*?(?:<(?P<lanes>\d+) x )?\b(?P<type>half|float|double|i\d+)\b")
+_METADATA = re.compile(r",? ![\w.]+(?: !\d+)?|\s+;.*$")
 
 
 def machine_code(function: Any) -> list[MachineCode]:
@@ -111,18 +118,37 @@ def _stripped(line: str) -> str:
         line.startswith(".") and not _LABEL.match(line)) else line
 
 
-def _innermost_loops(lines: Sequence[str]) -> Iterator[list[str]]:
+def hot_loop_before_assembly(text: str) -> list[str]:
+    """The lines of the hot loop in a module of LLVM's intermediate representation."""
+    functions = re.findall(r"^define .*?{\n(.*?)^}", text, re.MULTILINE | re.DOTALL)
+    loops = (loop for body in functions for loop in _innermost_loops(
+        [_METADATA.sub("", line).strip() for line in body.splitlines() if line.strip()],
+        _BLOCK, _BRANCH))
+    return max(loops, key=lambda body: (sum(map(_bits_of_operation, body)), len(body)), default=[])
+
+
+def _bits_of_operation(line: str) -> int:
+    """Width of the vectors or floating-point numbers that a line computes; 0 for others."""
+    kind = _ARITHMETIC.search(line)
+    if kind is None or kind["type"].startswith("i") and not kind["lanes"]:
+        return 0
+    bits = {"half": 16, "float": 32, "double": 64}.get(kind["type"]) or int(kind["type"][1:])
+    return int(kind["lanes"] or 1) * bits
+
+
+def _innermost_loops(lines: Sequence[str], label: re.Pattern[str] = _LABEL,
+                     jump: re.Pattern[str] = _JUMP) -> Iterator[list[str]]:
     """Instructions of loops that contain no other: from a label to a jump back to it."""
-    labels, loops = {}, []
+    labels, loops = {}, set[tuple[int, int]]()
     for number, line in enumerate(lines):
-        if label := _LABEL.match(line):
-            labels[label[1]] = number
-        elif (jump := _JUMP.match(line)) and jump[1] in labels:
-            loops.append((labels[jump[1]], number))
-    for first, last in loops:
+        if start := label.match(line):
+            labels[start[1]] = number
+        else:
+            loops |= {(labels[name], number) for name in jump.findall(line) if name in labels}
+    for first, last in sorted(loops):
         if not any(first <= start and end <= last and (start, end) != (first, last)
                    for start, end in loops):
-            yield [line for line in lines[first:last + 1] if not _LABEL.match(line)]
+            yield [line for line in lines[first:last + 1] if not label.match(line)]
 
 
 def _bits(line: str) -> int:

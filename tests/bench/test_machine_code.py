@@ -10,7 +10,12 @@ import sys
 import pytest
 
 from nbmod.base import ArgumentError
-from nbmod.bench.machine_code import MachineCode, facts_of_assembly, machine_code
+from nbmod.bench.machine_code import (
+    MachineCode,
+    facts_of_assembly,
+    hot_loop_before_assembly,
+    machine_code,
+)
 from nbmod.ops.build.levels import is_supported
 
 X86 = """
@@ -59,6 +64,44 @@ def test_facts_are_those_of_the_widest_innermost_loop():
 def test_single_numbers_and_calls():
     loop = ".L1:\n    callq sin\n    vaddsd (%rsi), %xmm0, %xmm0\n    jne .L1\n"
     assert facts_of_assembly(loop) == MachineCode(3, 64, 0, 0, 1)
+
+
+INTERMEDIATE = """
+define void @other() {
+entry:
+  br label %again
+again:                                            ; preds = %again, %entry
+  %x = fadd double %y, %z
+  br i1 %c, label %again, label %end, !llvm.loop !3
+end:
+  ret void
+}
+
+define i32 @kernel(ptr %a) {
+entry:
+  br label %outer
+outer:
+  br label %vector.body
+vector.body:                                      ; preds = %vector.body, %outer
+  %wide.load = load <8 x float>, ptr %a, align 4, !tbaa !5
+  %1 = call fast <8 x float> @llvm.fma.v8f32(<8 x float> %wide.load, <8 x float> %2, <8 x float> %3)
+  %4 = call i64 @llvm.smax.i64(i64 %5, i64 0)
+  br i1 %6, label %"next one", label %vector.body, !llvm.loop !25
+"next one":
+  br i1 %7, label %again, label %outer
+again:
+  ret i32 0
+}
+"""
+
+
+def test_the_loop_before_assembly_is_the_widest_of_any_function():
+    loop = hot_loop_before_assembly(INTERMEDIATE)
+    assert len(loop) == 4 and "; preds" not in "".join(loop) and "!" not in "".join(loop)
+    assert loop[1].startswith("%1 = call fast <8 x float> @llvm.fma")
+    assert hot_loop_before_assembly(INTERMEDIATE.partition("define i32")[0]) == [
+        "%x = fadd double %y, %z", "br i1 %c, label %again, label %end"]
+    assert hot_loop_before_assembly("define void @f() {\nentry:\n  ret void\n}\n") == []
 
 
 KERNEL = """

@@ -1,11 +1,19 @@
-"""The assembly of compiled functions."""
+"""The assembly of compiled functions, and the intermediate representation before it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
-__all__ = ["assemblies", "assembly"]
+__all__ = ["ModuleText", "assemblies", "assembly", "module_text"]
+
+
+class ModuleText(NamedTuple):
+    """A compiled function with what is inlined into it, as LLVM writes it."""
+
+    intermediate: str
+    """After optimization."""
+    assembly: str
 
 
 def assemblies(dispatcher: Any) -> Iterator[str]:
@@ -14,7 +22,12 @@ def assemblies(dispatcher: Any) -> Iterator[str]:
 
 
 def assembly(dispatcher: Any, signature: Any) -> str:
-    """The assembly of a numba dispatcher for types of arguments.
+    """The assembly of a numba dispatcher for types of arguments."""
+    return module_text(dispatcher, signature).assembly
+
+
+def module_text(dispatcher: Any, signature: Any) -> ModuleText:
+    """The texts of a numba dispatcher for types of arguments.
 
     It is compiled once more: caches keep machine code only.
     """
@@ -25,5 +38,5 @@ def assembly(dispatcher: Any, signature: Any) -> str:
                              pipeline_class=dispatcher._compiler.pipeline_class)
     fresh._cache = NullCache()
     fresh.compile(signature)
-    text: str = fresh.inspect_asm(fresh.signatures[0])
-    return text
+    return ModuleText(fresh.inspect_llvm(fresh.signatures[0]),
+                      fresh.inspect_asm(fresh.signatures[0]))
