@@ -9,10 +9,13 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import re
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..base import MXNetError, did_you_mean
@@ -44,7 +47,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help="the type of an input, such as data=float16; once for each")
     add("--train", action="store_true", help="forward and backward, with gradients of all "
         "parameters")
-    add("--run", action="store_true", help="run it on moderate values, too, and measure its steps")
+    add("--run", action="store_true", help="run it on moderate values, too: what steps compute "
+        "is recorded, and they are measured")
     add("--ctx", type=_parse_context, default="cpu", help="where it runs, such as gpu or gpu(1); "
         "default: %(default)s")
     _add_questions(parser.add_argument_group("questions, each as often as needed"))
@@ -67,6 +71,8 @@ def _add_questions(group: argparse._ArgumentGroup) -> None:
         help="who shares a piece of memory, and what it would cost not to")
     add("--step", action="append", default=[], metavar="N", help="what a step, by its number or "
         "name, reads and writes, by which implementation")
+    add("--code", action="append", default=[], metavar="STEP", help="the kernels of a step, by its "
+        "number or name: source, and hot loops down to machine code; the network is bound for it")
     add("--peak", action="store_true", help="what is in memory when most of it is in use, and why")
     add("--advice", action="store_true", help="what to change in the network, or in how it is "
         "bound, and what that changes; with --run also in milliseconds")
@@ -119,14 +125,31 @@ def run(options: argparse.Namespace) -> int:
     import_modules(options)
     explanation = _explanation(options.files, options)
     other = _explanation([options.diff], options) if options.diff else None
-    answers = list(_answers(explanation, options, other))
+    failure = explanation.facts.failure
+    answers = [] if failure is not None else list(_answers(explanation, options, other))
     print("\n\n".join(map(str, answers)) if answers else explanation)
     if options.json:
         with atomic_write(options.json) as file:
             file.write(explanation.json().encode())
     if options.page:
-        explanation.page(options.page, other)
+        explanation.page(options.page, other, _command(options))
+    if failure is not None:
+        raise MXNetError(failure.message)
     return 0
+
+
+def _command(options: argparse.Namespace) -> str:
+    """The command that plans the network again, without its questions."""
+    if len(options.files) == 1 and _holds_facts(options.files[0]):
+        return ""
+    shapes = (f"{name}={','.join(map(str, shape))}" for name, shape in options.shape)
+    types = ("=".join(each) for each in options.type)
+    words = ["nbmod", "explain", *options.files, *(word for name, values in (
+        ("--shape", shapes), ("--type", types), ("--import", options.modules),
+        ("--epoch", [] if options.epoch is None else [str(options.epoch)]),
+        ("--ctx", [] if str(options.ctx) == "cpu(0)" else [str(options.ctx)]))
+        for value in values for word in (name, value)), *["--train"] * options.train]
+    return shlex.join(words)
 
 
 def _answers(explanation: Explanation, options: argparse.Namespace, other: Explanation | None
@@ -141,6 +164,7 @@ def _answers(explanation: Explanation, options: argparse.Namespace, other: Expla
     yield from (explanation.alive(*each) for each in options.alive)
     yield from map(explanation.storage, options.storage)
     yield from map(explanation.step, options.step)
+    yield from map(explanation.code, options.code)
     if options.peak:
         yield explanation.peak()
     if options.advice:
@@ -164,22 +188,36 @@ def _explanation(files: Sequence[str], options: argparse.Namespace) -> Explanati
     if len(files) == 1 and _holds_facts(files[0]):
         return Explanation.load(files[0])
     network = _network(files, options)
-    if options.run:
-        return _measured(network, options.ctx)
-    return Explanation.planned(network.symbol, network.shapes, options.ctx, network.requests,
-                               network.types)
+    explanation = Explanation.planned(network.symbol, network.shapes, options.ctx,
+                                      network.requests, network.types)
+    failure = explanation.facts.failure
+    if failure is not None and network.missing:
+        explanation.facts = replace(explanation.facts, failure=replace(
+            failure, message=network.missing))
+    elif failure is None and (options.run or options.code):
+        return _run(network, explanation, options)
+    return explanation
 
 
-def _measured(network: _PlannedNetwork, ctx: Context) -> Explanation:
-    """The plan with the times of its steps, on arrays of moderate values."""
+def _run(network: _PlannedNetwork, explanation: Explanation, options: argparse.Namespace
+         ) -> Explanation:
+    """The plan with arrays of moderate values, what they become, and the times of its steps."""
     from ..bench.networks import fill
     from ..bench.step_facts import step_facts
 
     shapes: dict[str, Any] = dict(network.shapes)
-    executor = network.symbol.simple_bind(ctx, grad_req=network.requests,
-                                          type_dict=network.types, **shapes)
-    fill(executor)
-    return executor.explain(measured=step_facts(executor))
+    try:
+        executor = network.symbol.simple_bind(options.ctx, grad_req=network.requests,
+                                              type_dict=network.types, **shapes)
+        fill(executor)
+        bound = executor.explain()
+    except MXNetError as error:
+        return explanation.failed(error)
+    if options.run:
+        with contextlib.suppress(MXNetError):       # it is among the facts then
+            bound.record()
+            bound.facts = replace(bound.facts, measured=step_facts(executor))
+    return bound
 
 
 def _holds_facts(path: str) -> bool:
@@ -200,6 +238,8 @@ class _PlannedNetwork(NamedTuple):
     shapes: dict[str, tuple[int, ...]]
     types: dict[str, DTypeLike]
     requests: dict[str, str]
+    missing: str
+    """An error about inputs whose shapes do not follow from the others, if there are any."""
 
 
 def _network(files: Sequence[str], options: argparse.Namespace) -> _PlannedNetwork:
@@ -217,12 +257,12 @@ def _network(files: Sequence[str], options: argparse.Namespace) -> _PlannedNetwo
     inputs = {**description.shapes, **dict(options.shape)}
     arrays = {**parameters, **states}
     shapes = {**{name: array.shape for name, array in arrays.items()}, **inputs}
-    _require_shapes(description.model, shapes)
     labels = labels_of(symbol, shapes)
     requests = {name: "write" for name in names if options.train and name not in labels
                 and name not in inputs}
     return _PlannedNetwork(symbol, shapes, {**{name: array.dtype for name, array in arrays.items()},
-                                     **dict(options.type)}, requests)
+                                     **dict(options.type)}, requests,
+                           _missing_shapes(description.model, shapes))
 
 
 def _require_names(option: str, values: Sequence[tuple[str, object]], names: Sequence[str]
@@ -233,15 +273,17 @@ def _require_names(option: str, values: Sequence[tuple[str, object]], names: Seq
                              f"network{did_you_mean(name, names)}")
 
 
-def _require_shapes(model: StoredModel, shapes: Mapping[str, tuple[int, ...]]) -> None:
-    """MXNetError that names the inputs whose shapes do not follow from the others."""
+def _missing_shapes(model: StoredModel, shapes: Mapping[str, tuple[int, ...]]) -> str:
+    """An error that names the inputs whose shapes do not follow from the others; or nothing."""
     from ..diagram.visualization import HIDDEN
 
     assert model.symbol is not None
-    known = zip(model.symbol.list_arguments(), model.symbol.infer_shape_partial(**shapes)[0] or (),
-                strict=False)
+    try:
+        known = zip(model.symbol.list_arguments(), model.symbol.infer_shape_partial(**shapes)[0]
+                    or (), strict=False)
+    except MXNetError:      # shapes contradict each other
+        return ""
     needed = [name for name, shape in known if name in model.inputs and not name.endswith(HIDDEN)
               and (not shape or 0 in shape)]
-    if needed:
-        raise MXNetError(f"explain: the shape of {', '.join(needed)} does not follow from what is "
-                         f"known; give it, such as {model.shape_option()}")
+    return (f"explain: the shape of {', '.join(needed)} does not follow from what is known; give "
+            f"it, such as {model.shape_option()}") if needed else ""

@@ -40,7 +40,8 @@ if TYPE_CHECKING:
 
     from ..symbol import Symbol
 
-__all__ = ["Arrays", "BindArguments", "GradReq", "bind", "reshape", "simple_bind"]
+__all__ = ["Arrays", "BindArguments", "GradReq", "bind", "require_unique", "reshape",
+           "simple_bind"]
 
 Arrays: TypeAlias = Sequence[NDArray] | Mapping[str, NDArray]
 GradReq: TypeAlias = str | Sequence[str] | Mapping[str, str]
@@ -140,7 +141,7 @@ def bind(symbol: Symbol, ctx: Context, args: Arrays, args_grad: Arrays | None = 
     With `groups` (of `ctx_group`, by name) arrays may be on any device, else they are on `ctx`.
     """
     arg_names, aux_names = symbol.list_arguments(), symbol.list_auxiliary_states()
-    _require_unique([*arg_names, *aux_names])
+    require_unique([*arg_names, *aux_names])
     arg_dict = by_name(args, arg_names, "args")
     absent = [name for name in arg_names if name not in arg_dict]
     if absent:
@@ -163,7 +164,7 @@ def bind(symbol: Symbol, ctx: Context, args: Arrays, args_grad: Arrays | None = 
                          Inferred(graph, specs))
 
 
-def _require_unique(names: Sequence[str]) -> None:
+def require_unique(names: Sequence[str]) -> None:
     """ArgumentError if two arguments, or states, have one name: arrays are bound by name."""
     if len(set(names)) != len(names):
         twice = sorted(name for name, count in Counter(names).items() if count > 1)
@@ -242,7 +243,7 @@ def simple_bind(symbol: Symbol, ctx: Context, grad_req: GradReq | None = "write"
     shapes = shapes or {}
     graph = Graph(symbol.entries)
     arg_names = [node.name for node in graph.arguments]
-    _require_unique([node.name for node in graph.variables])
+    require_unique([node.name for node in graph.variables])
     reqs = requests_by_name(grad_req, arg_names)
     inferred = infer_arrays(graph, shapes, type_dict or {})
     arg_specs = inferred.of(graph.arguments)

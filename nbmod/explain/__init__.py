@@ -18,6 +18,8 @@
     what_if.py          plans that there would be without a pass, with recomputation, and so on
     variants_table.py   what passes are worth, as a table
     step_kernels.py     the kernels that steps call, their source and machine code
+    run_recorder.py     what every step computes in a run
+    failures.py         networks that cannot be bound or run: where, and what is known by then
     ladder.py           the texts of NBMOD_DEBUG
     advice.py           what to change in a network, and what that changes
     html_page.py        the facts as a page: one HTML file, from the files in `page/`

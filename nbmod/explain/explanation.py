@@ -11,26 +11,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..base import ArgumentError, MXNetError
-from ..context import current_context, resolve
 from ..core.atomic import atomic_write
-from ..core.config import is_exact
-from ..execution.bind import infer_arrays, requests_by_name
-from ..execution.pipeline import CompileOptions
-from ..graph import Graph
 from ..passes.memory.plan_step import PLANNER_PASSES
-from ..passes.switches import PASSES
 from . import html_page, memory_answers, node_answers
 from .advice import advice_answer, advice_on
 from .facts import facts_of
+from .failures import facts_of_symbol, failure_of_bind
 from .node_history import NodeHistory
 from .overview import overview
 from .pass_differences import passes_answer
 from .plan_comparison import compared
 from .plan_names import PlanNames
 from .reproducer import Reproducer, reproducer_of
+from .run_recorder import recorded_run
 from .schema import BindFacts, MeasuredFacts, Variant, from_json, to_json
-from .step_answers import step_answer
-from .variants_table import variants_answer
+from .step_answers import code_answer, run_answer, step_answer
+from .variants_table import passes_at_work, variants_answer, variants_by_name, with_variants
 from .what_if import WhatIf
 from .wording import Answer
 
@@ -39,9 +35,7 @@ if TYPE_CHECKING:
 
     from ..context import Context
     from ..execution.bind import GradReq
-    from ..execution.pipeline import CompiledGraph
     from ..execution.steps import PlannedProgram
-    from ..passes.infer import Inferred
     from ..symbol import Symbol
 
 __all__ = ["Explanation"]
@@ -58,24 +52,30 @@ class Explanation:
         Everything that was decided, and why, as plain values.
     what_if : WhatIf, optional
         The network, for plans that it would have; facts from a file are without it.
+    program : PlannedProgram, optional
+        The plan with its arrays, to run it.
     """
 
-    def __init__(self, facts: BindFacts, what_if: WhatIf | None = None):
-        self.facts, self._what_if = facts, what_if
+    def __init__(self, facts: BindFacts, what_if: WhatIf | None = None,
+                 program: PlannedProgram | None = None):
+        self.facts, self._what_if, self._program = facts, what_if, program
 
     @classmethod
     def of(cls, program: PlannedProgram, measured: MeasuredFacts | None = None) -> Explanation:
         """The explanation of a program, whose network is compiled once more, without arrays."""
-        explanation = cls._of_network(program.binding.symbol, program.binding.inferred,
-                                      program.options, program.compiled)
-        explanation.facts = replace(explanation.facts, measured=measured)
-        return explanation
+        symbol, inferred = program.binding.symbol, program.binding.inferred
+        facts = facts_of(inferred, program.options, symbol.name or "group", symbol.list_outputs(),
+                         program.compiled)
+        return cls(replace(facts, measured=measured),
+                   WhatIf(inferred, program.options, program.compiled), program)
 
     @classmethod
     def planned(cls, symbol: Symbol, shapes: Mapping[str, Sequence[int]],
                 ctx: Context | None = None, grad_req: GradReq | None = "null",
                 type_dict: Mapping[str, DTypeLike] | None = None) -> Explanation:
         """The explanation of a network that is not bound: no array is made, no kernel compiled.
+
+        Where it cannot be bound, it tells why (`facts.failure`), and what is known of the network.
 
         Parameters
         ----------
@@ -90,23 +90,17 @@ class Explanation:
         type_dict : dict of str to dtype, optional
             Element types of variables.
 
-        Raises
-        ------
-        MXNetError
-            If a shape does not follow from those given.
+        Examples
+        --------
+        >>> from nbmod.explain.explanation import Explanation
+        >>> net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=8, name="fc")
+        >>> Explanation.planned(net, {"data": (4, 32), "fc_weight": (8, 33)})
+        fc is not bound: it fails in inference: fc (FullyConnected): ...
+          ...
+            weight is fc_weight, (8, 33) float32; the others need (8, 32) float32
+          ...
         """
-        graph, here = Graph(symbol.entries), resolve(ctx or current_context())
-        requests = requests_by_name(grad_req, [node.name for node in graph.arguments])
-        devices = dict.fromkeys([node.name for node in graph.variables], here)
-        return cls._of_network(
-            symbol, infer_arrays(graph, shapes, type_dict or {}, "explain"),
-            CompileOptions(here, requests, devices, devices, exact=is_exact()))
-
-    @classmethod
-    def _of_network(cls, symbol: Symbol, inferred: Inferred, options: CompileOptions,
-                    bound: CompiledGraph | None = None) -> Explanation:
-        facts = facts_of(inferred, options, symbol.name or "group", symbol.list_outputs(), bound)
-        return cls(facts, WhatIf(inferred, options, bound))
+        return cls(*facts_of_symbol(symbol, shapes, ctx, grad_req, type_dict))
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Explanation:
@@ -129,6 +123,12 @@ class Explanation:
         if not isinstance(values, dict):
             raise MXNetError(f"explain: {path} holds no facts: expected an object of JSON")
         return cls(from_json(values))
+
+    def failed(self, error: Exception) -> Explanation:
+        """The explanation with an error that binding the network has raised."""
+        what_if = self._network("which node failed")
+        return Explanation(replace(self.facts, failure=failure_of_bind(what_if.symbol, error)),
+                           what_if)
 
     def __repr__(self) -> str:
         return overview(self.facts)
@@ -267,6 +267,65 @@ class Explanation:
         """
         return step_answer(self._history, self._names.step(step))
 
+    def code(self, *steps: str | int) -> Answer:
+        """Tell the kernels that steps call: their source, and their hot loops down to machine code.
+
+        They are among the facts from then on, as `facts.code`.  Each is compiled once more, which
+        takes about a second.
+
+        Parameters
+        ----------
+        *steps : str or int
+            Steps by number, or by the name of their node; default: all.
+
+        Raises
+        ------
+        MXNetError
+            If there is no such step, or the plan has no arrays.
+
+        Examples
+        --------
+        >>> executor = mx.sym.exp(mx.sym.Variable("x")).simple_bind(mx.cpu(), x=(64, 64))
+        >>> explanation = executor.explain()
+        >>> explanation.code("exp0").data           # `exp0` calls the first kernel
+        {'0': [0]}
+        >>> explanation.facts.code.kernels[0].vector_bits > 64
+        True
+        """
+        plan, known = self.facts.plan, self.facts.code
+        numbers = {self._names.step(each) for each in steps} or {
+            index for index, step in enumerate(plan.steps) if not step.is_view}
+        rest = numbers - {each.step for each in (known.steps if known else ())}
+        if rest:
+            from .step_kernels import code_facts
+
+            self.facts = replace(self.facts, code=code_facts(
+                self._running("the kernels of steps"), rest, known))
+        return code_answer(self.facts, numbers)
+
+    def record(self) -> Answer:
+        """Run the network once on its arrays, and tell the range of what every step wrote.
+
+        It is a run of training where there are gradients, which are 1 for the outputs.  Outputs
+        change, gradients and states do not.  From then on `facts.run` has the values.
+
+        Raises
+        ------
+        MXNetError
+            If the plan has no arrays, or a step fails: then `facts.failure` tells about that.
+
+        Examples
+        --------
+        >>> executor = mx.sym.exp(mx.sym.Variable("x"), name="exp").simple_bind(mx.cpu(), x=(2, 3))
+        >>> executor.explain().record()
+        step 0 exp: exp is 1 to 1, mean 1
+        step 1 exp_backward: exp_backward is 1 to 1, mean 1
+        """
+        self.facts, error = recorded_run(self._running("values"), self.facts)
+        if error is not None:
+            raise error
+        return run_answer(self.facts)
+
     def peak(self) -> Answer:
         """Tell what is in memory when most of it is in use, and why."""
         return memory_answers.peak(self.facts)
@@ -365,13 +424,9 @@ class Explanation:
         >>> variant.steps
         2
         """
-        names = passes or self._passes_at_work()
-        for name in names:
-            if name not in self._known_variants():
-                facts = self.facts
-                self.facts = replace(facts, variants=[*facts.variants, self._network(
-                    f"the plan without {name}").variant(name)])
-        known = self._known_variants()
+        names = passes or passes_at_work(self.facts, self._what_if is not None)
+        self.facts = with_variants(self.facts, names, self._network)
+        known = variants_by_name(self.facts)
         return [known[name] for name in names]
 
     def reproducer(self, step: str | int) -> Reproducer:
@@ -400,25 +455,18 @@ class Explanation:
         return reproducer_of(self._history, self._network("the network itself"),
                              self._names.step(step))
 
-    def _known_variants(self) -> dict[str, Variant]:
-        return {each.without or each.added: each for each in self.facts.variants}
-
-    def _passes_at_work(self) -> Sequence[str]:
-        """Passes that changed something, and those of the memory planner."""
-        if self._what_if is None:
-            return [*self._known_variants()]
-        facts = self.facts
-        changed = {*PLANNER_PASSES, *(each.name for each in facts.passes),
-                   *(["hoist_constants"] if facts.plan.constants else ())}
-        names = [name for name in PASSES
-                 if name in changed and name not in facts.network.disabled_passes]
-        return [*names, "mirror"] if facts.network.training else names
-
     def _network(self, what: str) -> WhatIf:
         if self._what_if is None:
-            raise MXNetError(f"explain: the file does not tell {what}; explain the network again "
-                             "and ask for it")
+            raise MXNetError(
+                "explain: the network is not bound, so there is no plan" if self.facts.failure else
+                f"explain: the file does not tell {what}; explain the network and ask for it")
         return self._what_if
+
+    def _running(self, what: str) -> PlannedProgram:
+        if self._program is None:
+            raise MXNetError(f"explain: without arrays nothing runs, which {what} need; bind the "
+                             "network, and ask `executor.explain()`")
+        return self._program
 
     # -- files --------------------------------------------------------------------------------
 
@@ -426,8 +474,11 @@ class Explanation:
         """The facts as JSON, which `nbmod explain --diff` and scripts read."""
         return json.dumps(to_json(self.facts), separators=(",", ":"))
 
-    def page(self, path: str | PathLike[str], other: Explanation | None = None) -> None:
+    def page(self, path: str | PathLike[str], other: Explanation | None = None,
+             command: str = "") -> None:
         """Write a page with linked views of the plan: one HTML file, which needs no network.
+
+        It has what is among the facts: advice, code and values only where they were asked for.
 
         Parameters
         ----------
@@ -435,7 +486,12 @@ class Explanation:
             The file.
         other : Explanation, optional
             A plan with which the page compares this one.
+        command : str, optional
+            The command that plans this network; the page tells more of them that begin so.
         """
-        text = html_page.page(self.facts, None if other is None else other.facts)
+        if self._what_if is not None:
+            self.variants(*(name for name in passes_at_work(self.facts, True)
+                            if name in PLANNER_PASSES))
+        text = html_page.page(self.facts, None if other is None else other.facts, command)
         with atomic_write(path) as file:
             file.write(text.encode())

@@ -7,6 +7,7 @@ graph, its specs, the options and the switches of the passes, so the plan is the
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields, is_dataclass
 
@@ -18,6 +19,7 @@ from ..execution.pipeline import CompiledGraph, CompileOptions, compile_graph
 from ..graph import Graph
 from ..ops import dispatch
 from ..ops.op import Op, Spec
+from ..ops.shape import is_known
 from ..passes import remarks
 from ..passes.infer import Inferred
 from ..passes.memory.plan import ALIGNMENT, MemoryPlan
@@ -43,7 +45,7 @@ from .schema import (
     TensorFacts,
 )
 
-__all__ = ["facts_of", "plan_facts"]
+__all__ = ["facts_of", "facts_without_plan", "plan_facts"]
 
 
 def facts_of(symbol: Inferred, options: CompileOptions, name: str, outputs: Sequence[str],
@@ -68,18 +70,51 @@ def facts_of(symbol: Inferred, options: CompileOptions, name: str, outputs: Sequ
         compiled = compile_graph(symbol, options)
     if bound is not None:
         _require_same(compiled, bound, name)
+    return _facts(symbol, _network(symbol.graph, options, name, outputs), changes, recorded,
+                  compiled)
+
+
+def facts_without_plan(symbol: Inferred, options: CompileOptions, name: str,
+                       outputs: Sequence[str]) -> BindFacts:
+    """Facts of a network that cannot be bound: the symbol, and the passes before the failure.
+
+    Parameters
+    ----------
+    symbol : Inferred
+        The graph, and what is known of its entries; no pass runs where that is not all.
+    options, name, outputs
+        As for `facts_of`.
+    """
+    changes: list[PassChange] = []
+    with remarks.recording() as recorded, observed(changes.append):
+        if all(each is not None and each.dtype is not None and is_known(each.shape)
+               for each in symbol.specs):
+            with contextlib.suppress(Exception):
+                compile_graph(symbol, options)
+    return _facts(symbol, _network(symbol.graph, options, name, outputs), changes, recorded, None)
+
+
+def _network(graph: Graph, options: CompileOptions, name: str, outputs: Sequence[str]
+             ) -> NetworkFacts:
+    return NetworkFacts(name, [node.name for node in graph.arguments],
+                        [node.name for node in graph.states], list(outputs), str(options.ctx),
+                        {each: options.requests[each] for each in options.trained}, options.exact,
+                        sorted(options.disabled))
+
+
+def _facts(symbol: Inferred, network: NetworkFacts, changes: Sequence[PassChange],
+           recorded: Sequence[remarks.Remark], compiled: CompiledGraph | None) -> BindFacts:
+    """All facts, if nothing was compiled those without a plan."""
     changes = [each for each in changes if each.after.graph is not each.before.graph]
     numbered = _numbered(symbol, changes, compiled)
     numbered.trace(symbol.graph, compiled, recorded)
-    plan = _Planned(compiled, numbered).plan()
+    plan = (PlanFacts([], [], [], [], MemoryFacts(0, 0, {}, 0, [], None)) if compiled is None
+            else _Planned(compiled, numbered).plan())
+    told = [each for each in recorded if compiled is not None or not isinstance(each.subject, int)]
     return BindFacts(
-        NetworkFacts(name, [node.name for node in symbol.graph.arguments],
-                     [node.name for node in symbol.graph.states], list(outputs), str(options.ctx),
-                     {each: options.requests[each] for each in options.trained}, options.exact,
-                     sorted(options.disabled)),
-        numbered.facts(), numbered.ids(symbol.graph.nodes),
+        network, numbered.facts(), numbered.ids(symbol.graph.nodes),
         numbered.entry_ids(symbol.graph.outputs), [_pass_facts(each, numbered) for each in changes],
-        [_remark(each, plan, numbered) for each in recorded], plan)
+        [_remark(each, plan, numbered) for each in told], plan)
 
 
 def _require_same(compiled: CompiledGraph, bound: CompiledGraph, name: str) -> None:
@@ -95,13 +130,14 @@ def _require_same(compiled: CompiledGraph, bound: CompiledGraph, name: str) -> N
 # -- graphs ---------------------------------------------------------------------------------------
 
 
-def _numbered(symbol: Inferred, changes: Sequence[PassChange], compiled: CompiledGraph
+def _numbered(symbol: Inferred, changes: Sequence[PassChange], compiled: CompiledGraph | None
               ) -> _NumberedNodes:
     """The nodes of all graphs, from the symbol's to the one that runs."""
     known = _NumberedNodes()
     for each in (symbol, *(change.after for change in changes)):
         known.add(*each)
-    known.add(compiled.graph, compiled.specs)
+    if compiled is not None:
+        known.add(compiled.graph, compiled.specs)
     return known
 
 
@@ -156,10 +192,11 @@ class _NumberedNodes:
         """Nodes and numbers of outputs."""
         return [[self.id(node), index] for node, index in entries]
 
-    def trace(self, symbol: Graph, compiled: CompiledGraph, recorded: Sequence[remarks.Remark]
-              ) -> None:
+    def trace(self, symbol: Graph, compiled: CompiledGraph | None,
+              recorded: Sequence[remarks.Remark]) -> None:
         """Find the nodes of the symbol that each node is there for."""
-        clones = {clone: node for each in (compiled.simplified, compiled.fused) if each is not None
+        rewritten = () if compiled is None else (compiled.simplified, compiled.fused)
+        clones = {clone: node for each in rewritten if each is not None
                   for clone, node in each.origin.items()}
         known = origins(self.nodes, symbol, clones, recorded)
         for node in self.nodes:     # inputs before users
@@ -201,7 +238,7 @@ def _shown(value: object) -> str:
 
 
 def _tensor(spec: Spec) -> TensorFacts:
-    return TensorFacts(list(spec.shape), str(spec.dtype))
+    return TensorFacts(list(spec.shape), "?" if spec.dtype is None else str(spec.dtype))
 
 
 # -- remarks --------------------------------------------------------------------------------------

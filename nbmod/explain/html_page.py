@@ -12,32 +12,36 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from .schema import BindFacts, to_json
+from .schema import BindFacts, Json, to_json
 
 __all__ = ["page"]
 
 FOLDER = Path(__file__).parent / "page"
 
 
-def page(facts: BindFacts, other: BindFacts | None = None) -> str:
-    """A page about a plan, and how it differs from another one if there is one."""
+def page(facts: BindFacts, other: BindFacts | None = None, command: str = "") -> str:
+    """A page about a plan, and how it differs from another one if there is one.
+
+    Commands that it tells begin with `command`, if that is known.
+    """
     text = re.sub(r'<link rel="stylesheet" href="([a-z]+\.css)">',
                   lambda match: f"<style>\n{_file(match[1])}</style>", _file("index.html"))
     text = re.sub(r'<script src="([a-z]+\.js)"></script>',
                   lambda match: f"<script>\n{_file(match[1])}</script>", text)
-    return _with_data(text, {"facts": facts, "other": other})
+    others: Json = None if other is None else to_json(other)
+    return _with_data(text, {"facts": to_json(facts), "other": others, "command": command})
 
 
 def _file(name: str) -> str:
     return (FOLDER / name).read_text(encoding="utf-8")
 
 
-def _with_data(text: str, data: Mapping[str, BindFacts | None]) -> str:
-    """The page with facts in its elements for data."""
-    for name, facts in data.items():
-        if facts is not None:
+def _with_data(text: str, data: Mapping[str, Json]) -> str:
+    """The page with values in its elements for data."""
+    for name, values in data.items():
+        if values:
             # A tag within a string would end the element.
-            values = json.dumps(to_json(facts), separators=(",", ":")).replace("<", r"\u003c")
+            shown = json.dumps(values, separators=(",", ":")).replace("<", r"\u003c")
             place = f'id="{name}">'
-            text = text.replace(place, place + values, 1)
+            text = text.replace(place, place + shown, 1)
     return text

@@ -4,7 +4,7 @@
     2  the table of steps, as `Executor.debug_str`
     3  what each pass changed, and what it left and why, as `Explanation.why` tells of a node
     4  the kernels of the steps: the functions in Python, written or generated
-    5  the machine code of their hot loops
+    5  their hot loops, as LLVM has them and as machine code
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .explanation import Explanation
 from .overview import pass_changes
 from .schema import BindFacts
 from .step_kernels import StepKernel, step_kernels
-from .wording import described_remark, step_title
+from .wording import described_loop, described_remark, step_title
 
 if TYPE_CHECKING:
     from ..execution.steps import PlannedProgram
@@ -75,14 +75,4 @@ def _kernels(facts: BindFacts, program: PlannedProgram, shows_assembly: bool) ->
                 continue
             yield f"{title} at {each.where}\n{each.source()}"
             if shows_assembly:
-                yield _hot_loop(each)
-
-
-def _hot_loop(kernel: StepKernel) -> str:
-    from ..bench.machine_code import facts_of_assembly, hot_loop
-
-    text = kernel.assembly()
-    facts = facts_of_assembly(text)
-    return "\n".join([f"hot loop of {kernel.name}: {facts.instructions} instructions, vectors of "
-                      f"{facts.vector_bits} bits, {facts.fmas} FMAs, {facts.spills} spills, "
-                      f"{facts.calls} calls", *(f"    {line}" for line in hot_loop(text))])
+                yield "\n".join(described_loop(each.facts()))

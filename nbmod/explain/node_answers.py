@@ -43,7 +43,9 @@ def why(history: NodeHistory, node: int) -> Answer:
     lines += (f"  {line}" for line in _pass_by_pass(facts, changes, remarks))
     steps = [index for index, step in enumerate(facts.plan.steps) if step.node == last]
     entries = [eid for eid, entry in enumerate(facts.plan.entries) if entry.node == last]
-    if last is None:
+    if not facts.plan.entries:
+        lines.append("no step computes it: the network is not bound")
+    elif last is None:
         lines.append("no step computes it: nothing reads its result")
     elif not subject.op:
         lines += _variable(facts, subject.name, entries)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from .failures import described_failure
 from .schema import BindFacts, GraphNodeFacts, PassFacts
 from .wording import counted, described_tensor, listed, step_title
 
@@ -16,7 +17,11 @@ INPUTS = 6
 
 def overview(facts: BindFacts) -> str:
     """A summary of one screen."""
-    return "\n".join([*_network(facts), *_passes(facts), *_remarks(facts), *_memory(facts)])
+    if facts.failure is not None and not facts.plan.steps:
+        first, *rest = described_failure(facts)
+        return "\n".join([f"{facts.network.name} is not bound: it {first}", *rest])
+    return "\n".join([*_network(facts), *_passes(facts), *_remarks(facts), *_memory(facts),
+                      *(() if facts.failure is None else described_failure(facts))])
 
 
 def _network(facts: BindFacts) -> Iterator[str]:

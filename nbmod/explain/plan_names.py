@@ -102,7 +102,8 @@ class PlanNames:
 
 def _within(number: int, count: int, what: str) -> int:
     if not 0 <= number < count:
-        raise MXNetError(f"explain: there is no {what} {number}; the last one is {count - 1}")
+        raise MXNetError(f"explain: there is no {what} {number}; " + (
+            f"the last one is {count - 1}" if count else "the network has none"))
     return number
 
 

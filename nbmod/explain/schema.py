@@ -18,11 +18,12 @@ from typing import TypeAlias, Union, get_args, get_origin, get_type_hints
 
 from ..base import MXNetError
 
-__all__ = ["SCHEMA", "VERSION", "Advice", "BindFacts", "CandidateFacts", "EntryFacts",
-           "GraphNodeFacts", "ImplementationFacts", "Json", "Keeper", "MeasuredFacts",
-           "MemoryFacts", "NetworkFacts", "PassFacts", "PlanFacts", "RemarkFacts", "Replaced",
-           "StepFacts", "StepTimeFacts", "StorageFacts", "TensorFacts", "Variant", "from_json",
-           "to_json"]
+__all__ = ["SCHEMA", "VERSION", "Advice", "ArgumentFacts", "BindFacts", "CandidateFacts",
+           "CodeFacts", "EntryFacts", "FailureFacts", "GraphNodeFacts", "ImplementationFacts",
+           "Json", "Keeper", "KernelFacts", "MeasuredFacts", "MemoryFacts", "NetworkFacts",
+           "PassFacts", "PlanFacts", "RemarkFacts", "Replaced", "RunFacts", "StepCodeFacts",
+           "StepFacts", "StepTimeFacts", "StorageFacts", "TensorFacts", "ValueFacts", "Variant",
+           "from_json", "to_json"]
 
 SCHEMA, VERSION = "nbmod.explain", 1
 
@@ -301,6 +302,97 @@ class MeasuredFacts:
 
 
 @dataclass(frozen=True)
+class KernelFacts:
+    """A compiled function that steps call, for types of arguments; see `bench.machine_code`."""
+
+    name: str
+    where: str
+    """File and line."""
+    source: str
+    """The function in Python, as it was written or generated."""
+    intermediate: str
+    """The hot loop in LLVM's intermediate representation; empty without a loop."""
+    assembly: str
+    """The hot loop in machine instructions."""
+    instructions: int
+    vector_bits: int
+    fmas: int
+    spills: int
+    calls: int
+
+
+@dataclass(frozen=True)
+class StepCodeFacts:
+    """What a step calls."""
+
+    step: int
+    kernels: Sequence[int]
+    """Numbers in `CodeFacts.kernels`; none for a step that NumPy runs."""
+
+
+@dataclass(frozen=True)
+class CodeFacts:
+    """Kernels of steps, as far as anybody asked for them."""
+
+    kernels: Sequence[KernelFacts]
+    steps: Sequence[StepCodeFacts]
+
+
+@dataclass(frozen=True)
+class ValueFacts:
+    """Values of a tensor at some moment of a run."""
+
+    entry: int
+    low: float | None
+    """The least finite value; None if there is none."""
+    high: float | None
+    mean: float | None
+    not_finite: int
+    """How many values are infinite or no numbers."""
+    sample: Sequence[Sequence[float | None]]
+    """Rows from the last two axes at the first place of the others, to four digits: all of it where
+    it is small, else evenly chosen.  None where it is not finite."""
+
+
+@dataclass(frozen=True)
+class RunFacts:
+    """A run: of inference, or of training with gradients of 1 for all outputs."""
+
+    arrays: Sequence[ValueFacts]
+    """Variables and constants before it."""
+    steps: Sequence[Sequence[ValueFacts]]
+    """What each step wrote."""
+
+
+@dataclass(frozen=True)
+class ArgumentFacts:
+    """An input of the node at which something failed."""
+
+    name: str
+    node: int
+    tensor: TensorFacts | None
+    """As far as it is known; 0 is an unknown dimension, "?" an unknown type."""
+    fits: TensorFacts | None
+    """What follows for it from the other inputs."""
+
+
+@dataclass(frozen=True)
+class FailureFacts:
+    """Why there is no plan, or no result of it."""
+
+    stage: str
+    """"inference" of shapes and types, "bind" or "run"."""
+    kind: str
+    """The class of the error."""
+    message: str
+    node: int | None
+    """The node that the error names."""
+    step: int | None
+    """The step that failed."""
+    arguments: Sequence[ArgumentFacts]
+
+
+@dataclass(frozen=True)
 class Advice:
     """A change of a network, or of how it is bound, and what it changes; less is negative."""
 
@@ -338,6 +430,10 @@ class BindFacts:
     measured: MeasuredFacts | None = None
     advice: Sequence[Advice] | None = None
     """The best first; None if nobody asked for it."""
+    code: CodeFacts | None = None
+    run: RunFacts | None = None
+    failure: FailureFacts | None = None
+    """Then passes and the plan are those that there were before it; often none."""
 
 
 def to_json(facts: BindFacts) -> dict[str, Json]:

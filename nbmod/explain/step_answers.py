@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from .node_history import NodeHistory
-from .schema import Json, PlanFacts, StepFacts, StepTimeFacts
+from .schema import BindFacts, Json, PlanFacts, StepFacts, StepTimeFacts, ValueFacts
 from .wording import (
     Answer,
     counted,
     described_implementation,
+    described_loop,
     described_memory,
     described_storage,
     described_tensor,
@@ -18,7 +19,7 @@ from .wording import (
     step_title,
 )
 
-__all__ = ["step_answer"]
+__all__ = ["code_answer", "run_answer", "step_answer"]
 
 
 def step_answer(history: NodeHistory, index: int) -> Answer:
@@ -47,6 +48,8 @@ def step_answer(history: NodeHistory, index: int) -> Answer:
               if each is not None)
     lines += (f"  its gradient: {step_label(plan, each)}" for each in gradients)
     lines += (f"  {line}" for line in _work(step))
+    if facts.run is not None:
+        lines += (f"  {line}" for line in _values(plan, facts.run.steps[index]))
     time = next((each for each in facts.measured.steps if each.step == index), None) if (
         facts.measured) else None
     if time is not None:
@@ -63,6 +66,61 @@ def step_answer(history: NodeHistory, index: int) -> Answer:
         "seconds": None if time is None else time.seconds,
         "share": None if time is None else time.share, "roof": "" if time is None else time.roof}
     return Answer("\n".join(lines), data)
+
+
+def code_answer(facts: BindFacts, steps: Collection[int]) -> Answer:
+    """The kernels of steps: source and hot loops; one that several steps call the first time only.
+
+    Parameters
+    ----------
+    facts : BindFacts
+        With the code of these steps.
+    steps : collection of int
+        The steps.
+    """
+    assert facts.code is not None
+    lines, told, data = list[str](), dict[int, int](), dict[str, Json]()
+    for each in facts.code.steps:
+        if each.step in steps:
+            title, data[str(each.step)] = step_title(facts.plan, each.step), list(each.kernels)
+            if not each.kernels:
+                lines.append(f"{title}: no kernel, NumPy runs it")
+            for number in each.kernels:
+                kernel = facts.code.kernels[number]
+                lines.append(f"{title}: kernel {kernel.name}" + (
+                    f", as in step {told[number]}" if number in told else f" at {kernel.where}"))
+                if told.setdefault(number, each.step) == each.step:
+                    lines += [kernel.source.rstrip(), *described_loop(kernel)]
+    return Answer("\n".join(lines), data)
+
+
+def run_answer(facts: BindFacts) -> Answer:
+    """The values that each step wrote in a run.
+
+    Parameters
+    ----------
+    facts : BindFacts
+        With a run.
+    """
+    assert facts.run is not None
+    lines, damaged = list[str](), list[int]()
+    for index, written in enumerate(facts.run.steps):
+        lines += (f"{step_label(facts.plan, index)}: {line}" for line in _values(facts.plan,
+                                                                                written))
+        damaged += [index] * any(each.not_finite for each in written)
+    if damaged:
+        lines.insert(0, "the first values that are not finite: "
+                     + step_title(facts.plan, damaged[0]))
+    return Answer("\n".join(lines), {"not_finite": damaged})
+
+
+def _values(plan: PlanFacts, written: Iterable[ValueFacts]) -> Iterator[str]:
+    for each in written:
+        text = ("no finite value" if each.low is None else
+                f"{each.low:g} to {each.high:g}, mean {each.mean:g}")
+        if each.not_finite:
+            text += f", {counted(each.not_finite, 'value')} not finite"
+        yield f"{plan.entries[each.entry].name} is {text}"
 
 
 def _arrays(plan: PlanFacts, step: StepFacts) -> Iterator[str]:

@@ -1,22 +1,25 @@
-"""The kernels that steps call: their source, and the machine code of their hot loops."""
+"""The kernels that steps call: their source, and their hot loops down to machine code."""
 
 from __future__ import annotations
 
 import contextlib
 import inspect
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from dataclasses import asdict
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from ..execution.first_answers import restored
-from ..ops.build.assembly import assembly
+from ..ops.build.assembly import module_text
 from ..ops.jit import Kernel, dry_run
+from ..passes.remarks import where_is
+from .schema import CodeFacts, KernelFacts, StepCodeFacts
 
 if TYPE_CHECKING:
     from ..execution.steps import PlannedProgram
 
-__all__ = ["StepKernel", "step_kernels"]
+__all__ = ["StepKernel", "code_facts", "step_kernels"]
 
 
 class StepKernel(NamedTuple):
@@ -43,9 +46,42 @@ class StepKernel(NamedTuple):
         except OSError:
             return f"# no source of {self.name}\n"
 
-    def assembly(self) -> str:
-        """The machine code of its module, which is compiled for this."""
-        return assembly(self.kernel.compile(), self.types)
+    def facts(self) -> KernelFacts:
+        """All that is known of it; it is compiled for this."""
+        from ..bench.machine_code import facts_of_assembly, hot_loop, hot_loop_before_assembly
+
+        text = module_text(self.kernel.compile(), self.types)
+        code = self.kernel.function.__code__
+        return KernelFacts(self.name, where_is(code.co_filename, code.co_firstlineno),
+                           self.source(),
+                           "\n".join(hot_loop_before_assembly(text.intermediate)),
+                           "\n".join(hot_loop(text.assembly)),
+                           **asdict(facts_of_assembly(text.assembly)))
+
+
+def code_facts(program: PlannedProgram, steps: Collection[int], known: CodeFacts | None = None
+               ) -> CodeFacts:
+    """The kernels of steps, each compiled once more; `known` are those of others.
+
+    Parameters
+    ----------
+    program : PlannedProgram
+        On the CPU.
+    steps : collection of int
+        Steps that are not known yet.
+    known : CodeFacts, optional
+        Facts of other steps, which come first.
+    """
+    kernels, of_steps = ([*known.kernels], [*known.steps]) if known is not None else ([], [])
+    numbers: dict[StepKernel, int] = {}
+    for step, called in step_kernels(program).items():
+        if step in steps:
+            for each in called:
+                if each not in numbers:
+                    numbers[each] = len(kernels)
+                    kernels.append(each.facts())
+            of_steps.append(StepCodeFacts(step, [numbers[each] for each in called]))
+    return CodeFacts(kernels, of_steps)
 
 
 def step_kernels(program: PlannedProgram) -> dict[int, list[StepKernel]]:

@@ -1,13 +1,46 @@
-"""A table of what passes are worth."""
+"""Variants of a plan, and a table of what passes are worth."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 
+from ..passes.memory.plan_step import PLANNER_PASSES
+from ..passes.switches import PASSES
 from .schema import BindFacts, Variant
+from .what_if import WhatIf
 from .wording import Answer
 
-__all__ = ["aligned", "variants_answer"]
+__all__ = ["aligned", "passes_at_work", "variants_answer", "variants_by_name", "with_variants"]
+
+
+def variants_by_name(facts: BindFacts) -> Mapping[str, Variant]:
+    """The variants among the facts, by the pass or the part of bind that they are without."""
+    return {each.without or each.added: each for each in facts.variants}
+
+
+def passes_at_work(facts: BindFacts, knows_network: bool) -> Sequence[str]:
+    """Passes that changed something, those of the memory planner, and recomputation.
+
+    Without the network those whose variants are known.
+    """
+    if not knows_network:
+        return [*variants_by_name(facts)]
+    changed = {*PLANNER_PASSES, *(each.name for each in facts.passes),
+               *(["hoist_constants"] if facts.plan.constants else ())}
+    names = [name for name in PASSES
+             if name in changed and name not in facts.network.disabled_passes]
+    return [*names, "mirror"] if facts.network.training else names
+
+
+def with_variants(facts: BindFacts, names: Iterable[str], network: Callable[[str], WhatIf]
+                  ) -> BindFacts:
+    """The facts with variants of these names; `network` gets what it is needed for."""
+    for name in names:
+        if name not in variants_by_name(facts):
+            variant = network(f"the plan without {name}").variant(name)
+            facts = replace(facts, variants=[*facts.variants, variant])
+    return facts
 
 
 def aligned(rows: Sequence[Sequence[str]], left: int = 1) -> list[str]:

@@ -10,12 +10,13 @@ from .schema import (
     GraphNodeFacts,
     ImplementationFacts,
     Json,
+    KernelFacts,
     PlanFacts,
     RemarkFacts,
     TensorFacts,
 )
 
-__all__ = ["Answer", "counted", "described_change", "described_implementation",
+__all__ = ["Answer", "counted", "described_change", "described_implementation", "described_loop",
            "described_memory", "described_node", "described_place", "described_remark",
            "described_storage", "described_tensor", "listed", "shortened", "step_label",
            "step_title"]
@@ -160,6 +161,17 @@ def shortened(lines: Sequence[str], most: int = 12) -> list[str]:
     """The first lines, and the number of the others."""
     rest = len(lines) - most
     return [*lines[:most], f"and {rest} more"] if rest > 1 else list(lines)
+
+
+def described_loop(kernel: KernelFacts) -> Iterator[str]:
+    """The hot loop of a kernel: as LLVM has it, and as machine code with its figures."""
+    if kernel.intermediate:
+        yield f"hot loop of {kernel.name} before code generation:"
+        yield from (f"    {line}" for line in kernel.intermediate.splitlines())
+    yield (f"hot loop of {kernel.name}: {counted(kernel.instructions, 'instruction')}, vectors of "
+           f"{kernel.vector_bits} bits, {counted(kernel.fmas, 'FMA')}, "
+           f"{counted(kernel.spills, 'spill')}, {counted(kernel.calls, 'call')}")
+    yield from (f"    {line}" for line in kernel.assembly.splitlines())
 
 
 def listed(words: Iterable[str], most: int = 8) -> str:

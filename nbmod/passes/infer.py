@@ -14,7 +14,7 @@ propagates facts in a subgraph.  It is this very pass, so a loop is inferred bot
 
 Assumes: rules only add knowledge; checked in `_Inference._visit`, which names the node where facts
 contradict each other.  That variables of one name have one shape; checked where arrays are bound
-(`execution.bind._require_unique`).
+(`execution.bind.require_unique`).
 """
 
 from __future__ import annotations

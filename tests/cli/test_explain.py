@@ -8,6 +8,7 @@ import pytest
 
 import nbmod as mx
 from nbmod.cli import main as cli
+from nbmod.explain.explanation import Explanation
 from tests.safetensors.test_safetensors import network, parameters
 
 
@@ -88,6 +89,7 @@ def test_steps_are_measured_on_request(saved, explain, tmp_path):
     assert status == 0
     assert [each["step"] for each in values["measured"]["steps"]] == [
         *range(len(values["plan"]["steps"]))]
+    assert all(values["run"]["steps"])
 
 
 def test_advice_is_that_of_the_executor(saved, explain):
@@ -118,6 +120,30 @@ def test_questions_have_the_answers_of_python(saved, explain, tmp_path):
         str(answer) for option, answer in questions.items() if option in options) + "\n"
 
 
+def test_a_network_that_cannot_be_bound_has_a_page(saved, explain, tmp_path):
+    for words, stage, node, message in (
+            (["--shape", "data=1,1"], "inference", "conv", "conv (Convolution): "),
+            ([], "inference", "data", "the shape of data does not follow")):
+        files = tmp_path / "page.html", tmp_path / "facts.json"
+        status, text, told = explain(f"{saved}-symbol.json", *words, "--page", files[0], "--json",
+                                     files[1], "--why", node)
+        assert status == 1 and message in told
+        assert "is not bound: it fails in inference" in text and "unknown by then" in text
+        failure = json.loads(files[1].read_text())["failure"]
+        facts = Explanation.load(files[1]).facts
+        assert (failure["stage"], facts.nodes[failure["node"]].name) == (stage, node)
+        assert message in failure["message"] and message in files[0].read_text("utf-8")
+
+
+def test_code_and_values_are_told_on_request(saved, explain, tmp_path):
+    path = tmp_path / "facts.json"
+    asked = [saved, "--shape", "data=1,1,6,6", "--json", path]
+    status, text, _ = explain(*asked, "--code", "conv")
+    facts = Explanation.load(path).facts
+    assert status == 0 and "step 0 conv (Convolution)" in text
+    assert [facts.plan.steps[each.step].name for each in facts.code.steps] == ["conv"]
+
+
 def test_unknown_names_are_one_line_on_stderr(saved, explain):
     status, text, told = explain(saved, "--shape", "data=1,1,6,6", "--why", "nothing")
     assert status == 1 and not text and told.startswith("nbmod: explain: there is no node")
@@ -130,7 +156,7 @@ def test_a_page_is_written_with_the_other_plan(saved, explain, tmp_path):
                      for shape in ((1, 1, 6, 6), (2, 1, 6, 6)))
     first.advice()
     (tmp_path / "other.json").write_text(second.json())
-    first.page(tmp_path / "expected.html", second)
+    first.page(tmp_path / "expected.html", second, f"nbmod explain {saved} --shape data=1,1,6,6")
     asked = [saved, "--shape", "data=1,1,6,6", "--advice", "--diff", tmp_path / "other.json"]
     assert explain(*asked, "--page", tmp_path / "page.html")[0] == 0
     assert (tmp_path / "page.html").read_bytes() == (tmp_path / "expected.html").read_bytes()
