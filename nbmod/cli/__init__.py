@@ -5,7 +5,7 @@ work and returns the exit status; `demo` alone is a plain function.  An MXNetErr
 user's script is one line on stderr, without a traceback.
 
     main.py          the table of commands, the parser, and the exit status
-    imports.py       `--import MODULE` of several commands: loads users' own operators first
+    options.py       options of several commands: `--shape`, `--epoch`, `--import MODULE`
     counter.py       the progress bar of one line that `im2rec` shows
     run.py           `run`: a program as Python runs it, with nbmod as `mxnet`
     demo.py          `demo`: trains LeNet on digits that nbmod ships, and saves a checkpoint

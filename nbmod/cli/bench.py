@@ -18,14 +18,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..base import MXNetError
-from .imports import add_import_option, import_modules
+from .options import add_network_options, import_modules
 
 if TYPE_CHECKING:
     from ..bench.roofs import Roofs, Share
     from ..execution.cost_model import StepCost
     from ..executor import Executor
 
-__all__ = ["HELP", "add_shape_option", "arguments", "run", "step_times", "table"]
+__all__ = ["HELP", "arguments", "run", "step_times", "table"]
 
 HELP = "time every step of a network, as shares of the host's peak"
 COLUMNS = ("step", "op", "ms", "noise", "% time", "GFLOP", "GFLOP/s", "MB", "GB/s", "share", "of")
@@ -34,8 +34,7 @@ COLUMNS = ("step", "op", "ms", "noise", "% time", "GFLOP", "GFLOP/s", "MB", "GB/
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
     parser.add_argument("symbol", nargs="?", help="the network: a -symbol.json file")
-    add_shape_option(parser)
-    add_import_option(parser)
+    add_network_options(parser)
     parser.add_argument("--train", action="store_true",
                         help="forward and backward, with gradients of all parameters")
     parser.add_argument("--repeats", type=int, default=10,
@@ -55,22 +54,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--history", metavar="FILE",
                         help="add the results to a file of JSON lines; without a network, print "
                         "the steps in such a file: when times changed, and how much")
-
-
-def add_shape_option(parser: argparse.ArgumentParser, required: bool = False) -> None:
-    """Add --shape, which may be repeated."""
-    parser.add_argument("--shape", action="append", default=[], required=required,
-                        type=_parse_shape, metavar="NAME=N,...",
-                        help="the shape of an input, such as data=16,3,224,224; once for each")
-
-
-def _parse_shape(text: str) -> tuple[str, tuple[int, ...]]:
-    """data=16,3,224,224 as a name and a shape."""
-    name, equals, shape = text.partition("=")
-    sizes = shape.split(",")
-    if not (name and equals and all(size.strip().isdigit() for size in sizes)):
-        raise argparse.ArgumentTypeError(f"{text!r} is not like data=16,3,224,224")
-    return name, tuple(map(int, sizes))
 
 
 def run(options: argparse.Namespace) -> int:

@@ -16,8 +16,7 @@ import warnings
 
 from ..base import MXNetError
 from ..core.atomic import atomic_write, require_other_files, require_writable
-from .bench import add_shape_option
-from .imports import add_import_option, import_modules
+from .options import add_network_options, import_modules
 
 __all__ = ["HELP", "arguments", "run"]
 
@@ -34,8 +33,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         ".npz, .params, .json, or the prefix of a checkpoint")
     add("--epoch", type=int, help="of the checkpoint with a prefix; default: the newest is read, 0 "
         "is written")
-    add_shape_option(parser)
-    add_import_option(parser)
+    add_network_options(parser)
     add("--opset", type=int, help="version of ONNX's operators; default: that of export_model")
     add("--dynamic", action="store_true", help="sizes of ONNX inputs may change between runs")
     add("--no-verify", action="store_true", help="do not compare the ONNX file's outputs")

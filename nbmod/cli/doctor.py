@@ -18,8 +18,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..base import MXNetError
-from .bench import add_shape_option
-from .imports import add_import_option, import_modules
+from .options import add_network_options, import_modules
 
 if TYPE_CHECKING:
     from ..ops.build.costs import KernelCost
@@ -70,8 +69,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--compile", nargs="?", const="", metavar="SYMBOL", help="measure what a "
                         "cold compile of a network costs, a -symbol.json file with --shape; "
                         "default: LeNet's training step and ResNet-50's inference")
-    add_shape_option(parser)
-    add_import_option(parser)
+    add_network_options(parser)
     parser.add_argument("--train", action="store_true", help="backward and an update as well")
     parser.add_argument("--markdown", action="store_true", help="print the report as a section of "
                         "Markdown, to be pasted into an issue")

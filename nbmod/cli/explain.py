@@ -19,8 +19,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..base import MXNetError, did_you_mean
-from .bench import add_shape_option
-from .imports import add_import_option, import_modules
+from .options import add_model_options, import_modules
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
@@ -41,8 +40,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("files", nargs="+", metavar="FILE", help="a model or an archive, as for inspect; or facts "
         "that --json wrote")
-    add("--epoch", type=int, help="of a checkpoint; default: the newest")
-    add_shape_option(parser)
+    add_model_options(parser)
     add("--type", action="append", default=[], type=_parse_type, metavar="NAME=TYPE",
         help="the type of an input, such as data=float16; once for each")
     add("--train", action="store_true", help="forward and backward, with gradients of all "
@@ -55,7 +53,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add("--json", metavar="FILE", help="write the facts to a file, too")
     add("--page", metavar="FILE", help="write a page with linked views for a browser, too: one "
         "HTML file; with --diff it compares both plans")
-    add_import_option(parser)
 
 
 def _add_questions(group: argparse._ArgumentGroup) -> None:

@@ -16,8 +16,7 @@ from typing import Any
 
 from ..base import MXNetError
 from . import rec
-from .bench import add_shape_option
-from .imports import add_import_option, import_modules
+from .options import add_model_options, import_modules
 
 __all__ = ["HELP", "arguments", "run"]
 
@@ -33,11 +32,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("files", nargs="+", metavar="FILE", help="a model or an archive, as for convert; or "
         ".states, .rec, .idx")
-    add("--epoch", type=int, help="of a checkpoint; default: the newest")
-    add_shape_option(parser)
+    add_model_options(parser)
     add("--layers", action="store_true", help="print a table of the layers, too")
     add("--json", action="store_true", help="print JSON")
-    add_import_option(parser)
 
 
 def run(options: argparse.Namespace) -> int:

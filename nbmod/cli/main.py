@@ -25,7 +25,7 @@ from . import (
     run,
     warmup,
 )
-from .imports import import_hint
+from .options import import_hint
 
 __all__ = ["main"]
 

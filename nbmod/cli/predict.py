@@ -18,8 +18,7 @@ import numpy as np
 
 from ..base import Array, MXNetError
 from ..core.atomic import atomic_write, require_other_files, require_writable
-from .bench import add_shape_option
-from .imports import add_import_option, import_modules
+from .options import add_model_options, import_modules
 
 if TYPE_CHECKING:
     from ..serving import Predictor
@@ -45,8 +44,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add("model", help="an archive such as model.tar.gz, the prefix of a checkpoint, or .onnx")
     add("files", nargs="+", metavar="IMAGE", help="images; or .csv and .npy files, of which each "
         "row is a sample of features")
-    add("--epoch", type=int, help="of the checkpoint; default: the newest")
-    add_shape_option(parser)
+    add_model_options(parser)
     add("--outputs", metavar="NAME", action="append", help="an output, or an inner node, to "
         "predict with; default: those that need no labels")
     add("--labels", metavar="FILE", help="names of classes, a line each, or JSON; default: those "
@@ -59,7 +57,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add("--bgr", action="store_true", help="the network wants blue first")
     add("--out", metavar="FOLDER", help="draw boxes or segments into a PNG file of each image")
     add("--json", action="store_true", help="print JSON, one line for each image")
-    add_import_option(parser)
 
 
 def _numbers(text: str) -> tuple[float, ...]:

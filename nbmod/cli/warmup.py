@@ -10,8 +10,7 @@ from ..base import MXNetError
 from ..core.atomic import require_other_files, require_writable
 from ..core.config import numpy_first, tuning
 from ..core.foreign import refuse_suffix
-from .bench import add_shape_option
-from .imports import add_import_option, import_modules
+from .options import add_network_options, import_modules
 
 __all__ = ["HELP", "arguments", "run", "warm"]
 
@@ -24,8 +23,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
     parser.add_argument("symbol", nargs="?", help="the network: a -symbol.json file; default: a "
                         "small one of common layers, for inference and training")
-    add_shape_option(parser)
-    add_import_option(parser)
+    add_network_options(parser)
     parser.add_argument("--train", action="store_true", help="backward and an update as well")
     parser.add_argument("--tune", action="store_true", help="measure which algorithm of each "
                         "convolution is the fastest; later binds use it")

@@ -44,7 +44,10 @@ __all__ = ["Explanation"]
 class Explanation:
     """Why every step of a plan is as it is.
 
-    Its text is a summary.
+    Its text is a summary.  Questions name a node of the symbol by its name or that of its output, a
+    tensor as MXNet ("conv1_output") or a table of steps ("conv1") has it, a step by its number or
+    by the name of its node; numbers of nodes and tensors are those of the facts.  A question about
+    something that is not there, or of which there are several, is an MXNetError.
 
     Parameters
     ----------
@@ -104,18 +107,7 @@ class Explanation:
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Explanation:
-        """The explanation in a file that `json` wrote.
-
-        Parameters
-        ----------
-        path : str or path
-            The file.
-
-        Raises
-        ------
-        MXNetError
-            If it holds no facts, or those of a later version.
-        """
+        """The explanation in a file that `json` wrote, of this version or an earlier one."""
         try:
             values = json.loads(Path(path).read_text(encoding="utf-8"))
         except ValueError as error:
@@ -176,16 +168,6 @@ class Explanation:
     def why(self, node: str | int) -> Answer:
         """Tell what became of a node: pass by pass, its step, its implementation, its memory.
 
-        Parameters
-        ----------
-        node : str or int
-            The name of a node of the symbol, or of its output; or the number of a node.
-
-        Raises
-        ------
-        MXNetError
-            If there is no such node, or several have this name.
-
         Examples
         --------
         >>> net = mx.sym.exp(mx.sym.BlockGrad(mx.sym.Variable("x"), name="block"), name="exp")
@@ -197,39 +179,12 @@ class Explanation:
         return node_answers.why(self._history, self._names.node(node))
 
     def why_not(self, node: str | int, pass_name: str) -> Answer:
-        """Tell why a pass has left a node as it is: its rule, and the facts that the rule saw.
-
-        Parameters
-        ----------
-        node : str or int
-            As for `why`.
-        pass_name : str
-            A pass, such as "fuse_elementwise"; see `nbmod.passes.switches.PASSES`.
-
-        Raises
-        ------
-        MXNetError
-            If there is no such node or pass.
-        """
+        """Tell why a pass, such as "cse", has left a node: its rule, and the facts that it saw."""
         return node_answers.why_not(self._history, self._names.node(node),
                                     self._names.pass_name(pass_name))
 
     def alive(self, tensor: str | int, step: str | int) -> Answer:
-        """Tell why the memory of a tensor is not free at a step: who has yet to read it.
-
-        Parameters
-        ----------
-        tensor : str or int
-            A tensor by name, as MXNet ("conv1_output") or a table of steps ("conv1") has it, or by
-            number.
-        step : str or int
-            A step by number, or by the name of its node.
-
-        Raises
-        ------
-        MXNetError
-            If there is no such tensor or step.
-        """
+        """Tell why the memory of a tensor is not free at a step: who has yet to read it."""
         known = self._names.entry(tensor)
         eid = self._value(tensor) if known is None else known
         answer = memory_answers.alive(self.facts.plan, eid, self._names.step(step))
@@ -238,33 +193,11 @@ class Explanation:
             answer, text=f"{tensor} is {name} in the plan: {answer}")
 
     def storage(self, number: int) -> Answer:
-        """Tell which tensors share a piece of memory, and what it would cost not to.
-
-        Parameters
-        ----------
-        number : int
-            The number of the storage; other answers name it.
-
-        Raises
-        ------
-        MXNetError
-            If there is no such storage.
-        """
+        """Tell which tensors share a piece of memory, and what it would cost not to."""
         return memory_answers.storage_answer(self.facts.plan, self._names.storage(number))
 
     def step(self, step: str | int) -> Answer:
-        """Tell what a step reads and writes, where, how, and which other ways were rejected.
-
-        Parameters
-        ----------
-        step : str or int
-            The number of the step, or the name of its node.
-
-        Raises
-        ------
-        MXNetError
-            If there is no such step.
-        """
+        """Tell what a step reads and writes, where, how, and which other ways were rejected."""
         return step_answer(self._history, self._names.step(step))
 
     def code(self, *steps: str | int) -> Answer:
@@ -433,17 +366,8 @@ class Explanation:
         """The nodes that a step computes, or is the gradient of, by themselves.
 
         Its `save` writes a script and its arrays into a folder: the script times the step by the
-        kernel bench, with the same shapes, types and parameters.
-
-        Parameters
-        ----------
-        step : str or int
-            The number of the step, or the name of its node.
-
-        Raises
-        ------
-        MXNetError
-            If there is no such step, or a pass has added it: then it computes no node.
+        kernel bench, with the same shapes, types and parameters.  A step that a pass has added
+        computes no node, and is an MXNetError.
 
         Examples
         --------

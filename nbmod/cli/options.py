@@ -1,4 +1,7 @@
-"""`--import MODULE`: modules with a user's own operators, imported before files that have them."""
+"""Options that several commands have: the network, its shapes, modules with a user's own operators.
+
+Modules are imported before files that have their operators are read.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,31 @@ from importlib import import_module
 
 from ..base import MXNetError
 
-__all__ = ["add_import_option", "import_hint", "import_modules"]
+__all__ = ["add_model_options", "add_network_options", "import_hint", "import_modules"]
 
 
-def add_import_option(parser: argparse.ArgumentParser) -> None:
-    """Add --import, which may be repeated."""
+def add_model_options(parser: argparse.ArgumentParser) -> None:
+    """Add --epoch, and those of `add_network_options`."""
+    parser.add_argument("--epoch", type=int, help="of a checkpoint; default: the newest")
+    add_network_options(parser)
+
+
+def add_network_options(parser: argparse.ArgumentParser) -> None:
+    """Add --shape and --import, which may be repeated."""
+    parser.add_argument("--shape", action="append", default=[], type=_parse_shape,
+                        metavar="NAME=N,...",
+                        help="the shape of an input, such as data=16,3,224,224; once for each")
     parser.add_argument("--import", metavar="MODULE", dest="modules", action="append", default=[],
                         help="a module with operators of your own; it is imported first")
+
+
+def _parse_shape(text: str) -> tuple[str, tuple[int, ...]]:
+    """data=16,3,224,224 as a name and a shape."""
+    name, equals, shape = text.partition("=")
+    sizes = shape.split(",")
+    if not (name and equals and all(size.strip().isdigit() for size in sizes)):
+        raise argparse.ArgumentTypeError(f"{text!r} is not like data=16,3,224,224")
+    return name, tuple(map(int, sizes))
 
 
 def import_modules(options: argparse.Namespace) -> None:
