@@ -503,3 +503,20 @@ def test_an_executor_says_that_it_is_interpreted():
     assert "Interpreted: nodes run one by one" in executor.debug_str()
     with pytest.raises(mx.MXNetError, match="fc: nodes are interpreted .* no plan; see debug_str"):
         executor.plan_chart()
+
+
+@pytest.mark.parametrize("net", [
+    mx.sym.Variable("a") * mx.sym.Variable("b"),
+    mx.sym.sigmoid(mx.sym.Variable("a")) * mx.sym.tanh(mx.sym.Variable("b"))])
+@pytest.mark.parametrize("size", [8, 5000])     # NumPy, and one kernel for both gradients
+def test_one_array_for_several_gradients_has_their_sum(net, size):
+    """Layers share a weight by its arrays: bind(args={"a": w, "b": w}, args_grad=...)."""
+    args = {name: mx.nd.array(array(size, seed=seed)) for seed, name in enumerate("ab")}
+    found = []
+    for grads in ({name: mx.nd.zeros(size) for name in "ab"},
+                  dict.fromkeys("ab", mx.nd.zeros(size))):
+        executor = net.bind(mx.cpu(), args, grads, "add")
+        executor.forward(is_train=True)
+        executor.backward(mx.nd.ones(size))
+        found.append([grad.asnumpy() for grad in grads.values()])
+    np.testing.assert_array_equal(found[1][0], sum(found[0]))

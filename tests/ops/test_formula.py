@@ -424,6 +424,22 @@ def test_a_sum_is_taken_before_its_operands_are_overwritten():
         same(x, y, "in place")
 
 
+@pytest.mark.parametrize("adds", [(True, True), (False, True), (True, False), (False, False)])
+@pytest.mark.parametrize("size", [8, 5000])
+def test_outputs_that_are_one_array_are_written_in_turn(size, adds):
+    """As gradients of two arguments that share an array; a third output overwrites an input."""
+    program = Program("three", (Assign("p", "x * y"), Assign("q", "x + y"), Assign("r", "x - y")),
+                      ("x", "y"), ("p", "q", "r"))
+    x, y = np.arange(2 * size, dtype=np.float32).reshape(2, size) % 7
+    shared, expected = np.full((2, size), 100, np.float32)
+    for value, add in zip((x * y, x + y), adds, strict=True):
+        expected[:] = value + expected * add
+    difference = x - y
+    kernel_cache.prepare(program, (x, y), (shared, shared, x), add=(*adds, False))()
+    np.testing.assert_array_equal(shared, expected)
+    np.testing.assert_array_equal(x, difference)
+
+
 def test_an_input_that_is_a_result_survives_its_neighbour():
     swap = Program("swap", (Assign("u", "b"), Assign("v", "a")), ("a", "b"), ("u", "v"))
     for execute in (run, lambda *args: compiled(*args)()):

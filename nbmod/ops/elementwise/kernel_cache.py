@@ -130,12 +130,16 @@ def _passes(program: Program, operands: tuple[Operand | None, ...], add: tuple[b
     """The passes that execute `program` on arrays like these; None if a type is not supported.
 
     All outputs over the whole space are written in one pass; each output that is a sum takes
-    an earlier one, because a later pass may overwrite an input.
+    an earlier one, because a later pass may overwrite an input.  So does an output in the memory of
+    a later one, since a kernel reads what it adds to before it writes anything.
     """
     space = np.broadcast_shapes(*(operand.shape for operand in operands if operand))
     outs = operands[len(program.inputs):]
     sums = [out for out in outs if out and size_of(out.shape) != size_of(space)]
-    groups = [[out] for out in sums] + [[out for out in outs if out and out not in sums]]
+    whole = [out for out in outs if out and out not in sums]
+    last = {out.memory: out for out in whole}
+    early = [out for out in whole if last[out.memory] is not out]
+    groups = [[out] for out in (*sums, *early)] + [[out for out in whole if out not in early]]
     passes = []
     for group in filter(None, groups):
         part = prune(program, tuple(out in group for out in outs))
