@@ -302,6 +302,7 @@ class PlannedProgram:
         self._memory.renew()
         self.outputs = []
         self._written.clear()
+        self._backward_runs = None      # what it reads of outputs is in the older arrays
         self.materialize()
 
     def release(self) -> None:

@@ -520,3 +520,12 @@ def test_one_array_for_several_gradients_has_their_sum(net, size):
         executor.backward(mx.nd.ones(size))
         found.append([grad.asnumpy() for grad in grads.values()])
     np.testing.assert_array_equal(found[1][0], sum(found[0]))
+
+
+def test_outputs_that_are_renewed_are_not_differentiated():
+    """A gradient reads the output, whose new array has nothing yet."""
+    executor = bound(mx.sym.softmax(mx.sym.Variable("x")), x=array(2, 3))
+    executor.forward(is_train=True)
+    executor.renew_outputs()
+    with pytest.raises(MXNetError, match="call forward"):
+        executor.backward(mx.nd.ones((2, 3)))
