@@ -68,6 +68,7 @@ UPWARD_IMPORTS = {
     ("ndarray.ndarray", "ndarray.gradients"): "`backward` is a method",
     ("ndarray.array_creation", "ndarray.sparse_array"): "`zeros(stype=)` may be sparse",
     ("ndarray.invocation", "ndarray.sparse_eager"): "calls with sparse arrays go there",
+    ("ndarray", "execution.cached_op"): "MXNet has `CachedOp` in `nd`",
     ("executor", "explain.explanation"): "`explain` is a method",
     ("executor", "explain.ladder"): "NBMOD_DEBUG tells of plans at bind",
     ("executor", "explain.facts"): "`explain` is a method",

@@ -33,7 +33,7 @@ from ..passes.infer import (
 from ..passes.infer_storage import declared_storage, gradient_storage, infer_storage
 from ..passes.place import array_devices
 from ..symbol.inference import read_shape
-from .pipeline import CompileOptions
+from .pipeline import CompiledGraph, CompileOptions
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
@@ -75,6 +75,8 @@ class BindArguments(NamedTuple):
     """
     numpy_first: bool | None = None
     """Whether passes may begin with NumPy forms (see `first_answers`); None: in inference."""
+    compiled: CompiledGraph | None = None
+    """The result of an earlier bind of the same network to arrays like these."""
 
     @property
     def trained(self) -> list[str]:
@@ -380,5 +382,5 @@ def reshape(binding: BindArguments, partial_shaping: bool, allow_up_sizing: bool
         return {name: adapt(name, array, specs[name].shape) for name, array in arrays.items()}
 
     args, states = (inferred.of(nodes) for nodes in (graph.arguments, graph.states))
-    return binding._replace(args=adapted(binding.args, args), inferred=inferred,
+    return binding._replace(args=adapted(binding.args, args), inferred=inferred, compiled=None,
                             grads=adapted(binding.grads, args), aux=adapted(binding.aux, states))

@@ -12,6 +12,7 @@ A node runs in the first way that applies:
     idle        there is nothing to compute if no output has elements
     zeros       gradients of outputs without elements are zeros
     view        the input under another shape
+    direct      a bound network writes gradients of its parameters, and returns those of its inputs
     otherwise   the implementation `key`, on dense arrays
 """
 
@@ -19,7 +20,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
 import numpy as np
 
@@ -29,6 +30,7 @@ from ..core.interrupts import from_handler
 from ..graph import Entry, Node
 from ..ndarray import mutation
 from ..ndarray.eager import execute
+from ..ndarray.tape import direct_op
 from ..ops import dispatch
 from ..ops.device import CPU, Device, device_of
 from ..ops.dispatch import NUMBA, REFERENCE, Choice
@@ -39,6 +41,9 @@ from ..ops.sparse.formats import as_dense, letters_of
 from ..ops.sparse.forms import compute
 from ..ops.sparse.row_gradients import row_gradients
 from ..ops.sparse.storage_types import result
+
+if TYPE_CHECKING:
+    from ..ndarray.tape import Recorded
 
 __all__ = ["Interpreter", "GraphFacts", "Value", "Watch", "located", "named", "to_context"]
 
@@ -130,6 +135,8 @@ class Interpreter:
             region = cast("RegionExecutor", self._facts.state(node)["executor"])
             return ins, region.forward(ins, mode.is_train)
         dense = [*map(as_dense, ins)]
+        if direct := direct_op(op):
+            return ins, direct.gradients(cast("Recorded", node.source), dense, mode.is_train)
         specs, device = self._facts.specs(node, dense), device_of(ctx)
         heads = [array.size for name, array in zip(op.list_inputs(), dense, strict=True)
                  if name.startswith("ograd")] if isinstance(op, Backward) else ()

@@ -86,6 +86,10 @@ def __dir__() -> list[str]:
 
 
 def _load(name: str) -> Any:
+    if name == "CachedOp":
+        from ..execution.cached_op import CachedOp
+
+        return CachedOp
     if name in _SUBMODULES:
         return import_module(f"{__name__}.{name}")
     return _find(name)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from ..base import CheckError, MXNetError, wrong_type
 from ..graph import Entry, Graph
 from ..ops import OPS
 from ..ops.device import device_of
+from .direct_gradients import DirectGradients, unfold
 from .invocation import invoke
 from .ndarray import NDArray
 from .recording import RecordingScope
@@ -126,18 +128,20 @@ def backward(heads: Arrays, head_grads: HeadGrads = None, retain_graph: bool = F
     [2.0, 20.0]
     """
     outputs = _Heads(heads, head_grads)
+    direct = DirectGradients(outputs.graph)
     wrt = [node for node in outputs.graph.variables
            if isinstance(node, Marked) and node.request != "null"]
-    if not wrt:
+    if not (wrt or direct.groups):
         raise MXNetError("backward: no array that the heads were computed from has a gradient; "
                          "call attach_grad() on it before recording")
-    results = outputs.differentiate(wrt, train_mode, False)
+    with direct.receiving():
+        results = outputs.differentiate([*wrt, *direct.groups], train_mode, False)
     if not retain_graph:
         free(outputs.graph.nodes)
     with RecordingScope(False, train_mode):
-        for node, (data, _, owns_memory) in zip(wrt, results, strict=True):
+        for node, (data, _, owns_memory) in zip(wrt, results, strict=False):
             gradient = of_value(data, node.ctx)
-            if node.request == "add":
+            if node.request == "add" or direct.has_written(node):
                 gradient = gradient + node.grad
             if not (owns_memory and share_rows(gradient, node.grad)):
                 node.grad[:] = gradient
@@ -181,31 +185,72 @@ def grad(heads: Arrays, variables: Arrays, head_grads: HeadGrads = None,
     if not arrays:
         raise CheckError("grad: no variables are given, expected at least one")
     outputs = _Heads(heads, head_grads)
-    wrt = []
-    for index, array in enumerate(arrays):
-        leaf = array._entry.node if live_entry(array) else None
-        if not isinstance(leaf, Marked) or leaf.request == "null":
-            raise MXNetError(f"grad: variable {index} of shape {array.shape} is not marked; call "
-                             "attach_grad() on it before recording")
-        if not any(leaf is node for node in outputs.graph.variables):
-            raise MXNetError(f"grad: the heads do not depend on variable {index} of shape "
-                             f"{array.shape}")
-        wrt.append(leaf)
-    results = outputs.differentiate(wrt, train_mode, create_graph)
+    if create_graph:
+        outputs.graph = unfold(outputs.graph)
+    direct = DirectGradients(outputs.graph)
+    own = [node for node in outputs.graph.variables if isinstance(node, Marked)]
+    wrt = [_leaf(index, array, [*own, *direct.leaves]) for index, array in enumerate(arrays)]
+    flowing = [leaf for leaf in own if any(leaf is each for each in wrt)]
+    groups = [group for group in direct.groups
+              if any(leaf is each for leaf in group.leaves for each in wrt)]
+    with _lent(direct.leaves), direct.receiving():
+        results = outputs.differentiate([*flowing, *groups], train_mode, create_graph)
+        flows = {id(leaf): result for leaf, result in zip(flowing, results, strict=False)}
+        with RecordingScope(False, False):
+            gradients = [_total(leaf, flows.get(id(leaf)), direct) for leaf in wrt]
     if not (create_graph if retain_graph is None else retain_graph):
         free(outputs.graph.nodes)
-    gradients = []
-    with RecordingScope(False, False):
-        for node, (data, entry, owns_memory) in zip(wrt, results, strict=True):
-            gradients.append(of_value(data, node.ctx))
-            if not owns_memory:
-                gradients[-1] = gradients[-1].copy()
-            gradients[-1]._entry = entry
     if create_graph:
         with RecordingScope(True, train_mode):
             gradients = [_depends_on(gradient, array) for gradient, array in
                          zip(gradients, arrays, strict=True)]
     return gradients
+
+
+def _leaf(index: int, array: NDArray, reached: Sequence[Marked]) -> Marked:
+    """The leaf that is variable `index` of `grad`; `reached` are those that the heads depend on."""
+    leaf = array._entry.node if live_entry(array) else None
+    if not isinstance(leaf, Marked) or leaf.request == "null":
+        raise MXNetError(f"grad: variable {index} of shape {array.shape} is not marked; call "
+                         "attach_grad() on it before recording")
+    if not any(leaf is node for node in reached):
+        raise MXNetError(f"grad: the heads do not depend on variable {index} of shape "
+                         f"{array.shape}")
+    return leaf
+
+
+@contextmanager
+def _lent(leaves: Sequence[Marked]) -> Iterator[None]:
+    """A block at whose end gradients are as they were; those that are added to begin as zeros."""
+    with RecordingScope(False, None):
+        kept = [(leaf, leaf.grad.copy(), leaf.fresh) for leaf in leaves]
+        for leaf in leaves:
+            if leaf.request == "add":
+                leaf.grad[:] = _zeros_like(leaf.grad)
+    try:
+        yield
+    finally:
+        with RecordingScope(False, None):
+            for leaf, before, fresh in kept:
+                leaf.grad[:], leaf.fresh = before, fresh
+
+
+def _zeros_like(array: NDArray) -> NDArray:
+    zeros: NDArray = invoke(OPS.find("zeros_like")(), [array])
+    return zeros
+
+
+def _total(leaf: Marked, flow: Gradient | None, direct: DirectGradients) -> NDArray:
+    """The gradient of a leaf, of memory of its own: from the tape, and from its own array."""
+    if flow is None:
+        return leaf.grad.copy() if direct.has_written(leaf) else _zeros_like(leaf.grad)
+    gradient = of_value(flow.array, leaf.ctx)
+    if direct.has_written(leaf):
+        return gradient + leaf.grad
+    if not flow.owns_memory:
+        gradient = gradient.copy()
+    gradient._entry = flow.entry
+    return gradient
 
 
 def _depends_on(gradient: NDArray, array: NDArray) -> NDArray:

@@ -28,6 +28,7 @@ consumer, reads output i (`passes.gradient.reads`).  Other arrays are kept alive
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -38,15 +39,15 @@ from ..context import Context
 from ..graph import Entry, Node
 from ..ops import OPS
 from ..ops.device import device_of
-from ..ops.op import Op, Spec
+from ..ops.op import Backward, Op, Spec
 from ..ops.param import Shape
 from ..passes.gradient import reads
 from .array_indexing import Key
 
-__all__ = ["Marked", "Recorded", "entry_of", "entry_with_value", "free", "fresh_gradient",
-           "is_any_recorded", "live_entry", "num_outputs_read", "record_copy", "record_index",
-           "record_reshape", "require_unrecorded", "save_for_backward",
-           "set_fresh_gradient"]
+__all__ = ["DirectGradientOp", "LeafGroup", "Marked", "Recorded", "direct_op", "entry_of",
+           "entry_with_value", "free", "fresh_gradient", "is_any_recorded", "live_entry",
+           "num_outputs_read", "record_copy", "record_index", "record_reshape",
+           "require_unrecorded", "save_for_backward", "set_fresh_gradient"]
 
 
 class Recorded(Node):
@@ -82,6 +83,41 @@ class Marked(Recorded):
         super().__init__(None, (), ctx)
         _set_outputs(self, [data])
         self.grad, self.request, self.fresh = grad, request, False
+
+
+class LeafGroup(Recorded):
+    """The leaves whose gradients one operation writes itself, as one input of that operation.
+
+    `direct`, the `DirectGradients` of a backward pass, is set while that runs.
+    """
+
+    __slots__ = ("leaves", "direct")
+
+    def __init__(self, leaves: Sequence[Marked], ctx: Context):
+        super().__init__(None, (), ctx)
+        self.specs, self.values = [Spec((1,), np.dtype(np.float32))], [None]
+        self.leaves = leaves
+        self.direct: Any = None
+
+
+class DirectGradientOp(Op):
+    """An operation whose last input is a `LeafGroup`."""
+
+    @abstractmethod
+    def gradients(self, node: Recorded, heads: Sequence[Any], is_train: bool) -> list[Any]:
+        """Write the gradients of the group.
+
+        Returns those of the inputs, in arrays that the node keeps, and anything for the group.
+        """
+
+    @abstractmethod
+    def unfolded(self, node: Recorded) -> Sequence[Entry]:
+        """Record the operations of which this one consists; returns entries of its outputs."""
+
+
+def direct_op(op: Op) -> DirectGradientOp | None:
+    """The operation whose gradient `op` is, if that writes gradients itself."""
+    return op.fwd if isinstance(op, Backward) and isinstance(op.fwd, DirectGradientOp) else None
 
 
 def fresh_gradient(array: Any) -> bool:

@@ -19,7 +19,7 @@ from ..ops.device import device_of
 from ..ops.op import Spec
 from ..passes.gradient import gradient
 from .eager import specs_of
-from .tape import Recorded, save_for_backward
+from .tape import Recorded, direct_op, save_for_backward
 
 __all__ = ["Gradient", "differentiate"]
 
@@ -63,7 +63,8 @@ def _saved(entry: Entry) -> Any:
 
 def _owns_memory(entry: Entry) -> bool:
     op = entry.node.op
-    return op is not None and not isinstance(entry.node, Recorded) and not op.view
+    return (op is not None and not isinstance(entry.node, Recorded) and not op.view
+            and direct_op(op) is None)
 
 
 class TapeFacts:

@@ -1,0 +1,341 @@
+"""`CachedOp`: a network that is bound when it is called, and one node of the tape when recorded.
+
+A call finds its executor by its *signature*: context, shapes and types of the inputs, and which of
+them are on the tape.  It copies the inputs into the executor's arrays, runs, and hands out copies
+of the outputs.  Parameters are bound as they are: nothing is copied, and the executor writes their
+gradients where `autograd` expects them (`network_call`).
+
+Run node by node are networks whose shapes follow from values, and small ones (`inline_limit`), as
+by MXNet.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ..base import MXNetError
+from ..context import Context, current_context, resolve
+from ..core.fork import fresh
+from ..executor import Executor
+from ..graph import Entry, Graph
+from ..ndarray import NDArray, mutation, zeros
+from ..ndarray.recording import STATE, RecordingScope
+from ..ndarray.tape import Marked, live_entry, require_unrecorded
+from ..ops.device import device_of
+from ..symbol import Symbol
+from ..symbol.compose import copy_graph
+from .bind import bind
+from .network_call import Lease, NetworkCall, Slots, run_nodes
+from .step_monitor import MonitorCallback
+
+__all__ = ["CachedOp"]
+
+Parameters = Callable[[Context], Mapping[str, NDArray]]
+
+_FLAGS = {"static_alloc", "static_shape", "inline_limit", "forward_bulk_size",
+          "backward_bulk_size", "data_indices", "param_indices", "subgraph", "is_dynamic"}
+_TRUE = {"1", "true", "True"}
+
+
+class _Bound(NamedTuple):
+    """The parameters on one context."""
+
+    arrays: dict[str, NDArray]
+    leaves: dict[str, Marked]
+    """Those with a gradient."""
+    entries: list[tuple[NDArray, Entry | None]]
+    """What `attach_grad` changes."""
+
+
+class CachedOp:
+    """A network that is called on arrays.
+
+    Parameters
+    ----------
+    sym : Symbol
+        The network.
+    flags : sequence of (str, value), optional
+        Flags of MXNet. `inline_limit`, by default 2, is the number of operators up to which the
+        network runs node by node unless `static_alloc` is set; the others have no effect.
+    input_names : sequence of str, optional
+        Variables that a call takes, in order; all by default, in the order of
+        ``sym.list_inputs()``.  Names of other arguments are ignored.
+    parameters : callable, optional
+        Returns the arrays of all other variables on a context, by name.  They are bound as they
+        are, so writing to them needs no further call; `reset` after they are replaced.
+
+    Examples
+    --------
+    >>> a, b = mx.sym.var("a"), mx.sym.var("b")
+    >>> net = mx.nd.CachedOp(mx.sym.tanh(mx.sym.exp(a * b)))
+    >>> x = mx.nd.zeros((2,))
+    >>> x.attach_grad()
+    >>> with mx.autograd.record():
+    ...     y = net(x, mx.nd.ones((2,)))
+    >>> y.backward()
+    >>> x.grad.asnumpy().round(4).tolist()
+    [0.42, 0.42]
+    """
+
+    def __init__(self, sym: Symbol, flags: Sequence[tuple[str, Any]] = (),
+                 input_names: Sequence[str] | None = None, parameters: Parameters | None = None):
+        settings = _read_flags(flags)
+        entries = sym.entries if parameters else _with_own_names(sym.entries)
+        self._graph = Graph(entries)
+        computed = [entry for entry in entries if entry.node.op is not None]
+        self._symbol = Symbol(computed) if computed else None
+        variables = [node.name for node in self._graph.variables]
+        self._inputs = [*(variables if input_names is None else input_names)]
+        self._states = {node.name for node in self._graph.states}
+        self._parameters = parameters
+        self._names = [name for name in variables if name not in {*self._inputs}]
+        ops = [node.op for node in self._graph.nodes if node.op is not None]
+        limit = 0 if str(settings.get("static_alloc", False)) in _TRUE else int(
+            settings.get("inline_limit", 2))
+        self._runs_nodes = len(ops) <= limit or any(op.shape_of_values is not None for op in ops)
+        self._monitor: tuple[MonitorCallback | None, bool] = (None, False)
+        self._lock = fresh(threading.RLock())
+        self.reset()
+
+    def reset(self) -> None:
+        """Drop all executors; calls bind the arrays anew that `parameters` returns."""
+        self._slots, self._last = Slots(), None
+        self._bound: dict[Context, _Bound] = {}
+
+    @property
+    def executor(self) -> Executor | None:
+        """That of the last call; None before the first, or if nodes run one by one."""
+        return self._last
+
+    def set_monitor_callback(self, callback: MonitorCallback | None,
+                             monitor_all: bool = False) -> None:
+        """Observe the arrays that calls compute, as `Executor.set_monitor_callback`.
+
+        Parameters
+        ----------
+        callback : callable or None
+            Called as ``callback(name, array)`` after each op; None ends the observation.
+        monitor_all : bool, default False
+            Whether it is called with the inputs of each op, too.
+        """
+        self._monitor = callback, monitor_all
+        for slot in self._slots.all:
+            for call in slot.calls.values():
+                call.executor.set_monitor_callback(callback, monitor_all)
+
+    # -- calls -----------------------------------------------------------------------------------
+
+    def __call__(self, *args: NDArray | None, out: Any = None, default_ctx: Context | None = None
+                 ) -> Any:
+        """Compute the outputs.
+
+        Parameters
+        ----------
+        *args : NDArray
+            Inputs, all on one context.
+        out : NDArray or list of NDArray, optional
+            Arrays to write the outputs to.
+        default_ctx : Context, optional
+            Context of a call without inputs; the current one by default.
+
+        Returns
+        -------
+        NDArray or list of NDArray
+            The output, or a list if there are several. They have memory of their own, but for
+            outputs that are inputs or parameters.
+
+        Raises
+        ------
+        MXNetError
+            For another number of inputs, or inputs on several contexts.
+        """
+        inputs = self._by_name(args)
+        ctx = _context(inputs, default_ctx)
+        bound = self._parameters_on(ctx)
+        arrays = {**bound.arrays, **inputs}
+        if self._symbol is None or self._runs_nodes or self._is_sparse_prediction(arrays):
+            outputs = run_nodes(self._graph, arrays, ctx)
+        else:
+            computed = iter(self._run(inputs, bound, ctx))
+            outputs = [next(computed) if entry.node.op is not None else arrays[entry.node.name]
+                       for entry in self._graph.outputs]
+        outputs = [_same(output) if entry.node.op is None else output
+                   for entry, output in zip(self._graph.outputs, outputs, strict=True)]
+        if out is not None:
+            return _written(outputs, out)
+        return outputs[0] if len(outputs) == 1 else outputs
+
+    def _by_name(self, args: Sequence[NDArray | None]) -> dict[str, NDArray]:
+        """The inputs that the network reads."""
+        if len(args) != len(self._inputs):
+            raise MXNetError(f"CachedOp: {len(args)} inputs are given, expected "
+                             f"{len(self._inputs)}: {self._inputs}")
+        read, inputs = {node.name for node in self._graph.variables}, {}
+        for name, array in zip(self._inputs, args, strict=True):
+            if name in read:
+                if not isinstance(array, NDArray):
+                    raise MXNetError(f"CachedOp: input {name!r} is a {type(array).__name__}, "
+                                     "expected an NDArray")
+                inputs[name] = array
+        return inputs
+
+    def _parameters_on(self, ctx: Context) -> _Bound:
+        """The parameters on a context; executors are dropped if one was marked anew."""
+        bound = self._bound.get(ctx)
+        if bound is not None:
+            if all([array._entry is entry for array, entry in bound.entries]):
+                return bound
+            self.reset()
+        given = self._parameters(ctx) if self._parameters is not None else {}
+        if missing := [name for name in self._names if name not in given]:
+            raise MXNetError(f"CachedOp: no arrays are given for {missing}, which are neither "
+                             f"inputs {self._inputs} nor parameters")
+        arrays, leaves = {name: given[name] for name in self._names}, {}
+        for name, array in arrays.items():
+            entry = live_entry(array)
+            if entry is None or name in self._states:
+                continue
+            if not isinstance(entry.node, Marked):
+                raise MXNetError(f"CachedOp: parameter {name!r} is the result of a recorded "
+                                 "operation, expected an array of its own; make it an input")
+            if entry.node.request != "null":
+                leaves[name] = entry.node
+        self._bound[ctx] = bound = _Bound(arrays, leaves, [
+            (array, array._entry) for array in arrays.values()])
+        return bound
+
+    def _is_sparse_prediction(self, arrays: Mapping[str, NDArray]) -> bool:
+        """Whether executors, with sparse arrays, keep nothing for a backward pass."""
+        return (STATE.recording and not STATE.training
+                and any([array.is_sparse for array in arrays.values()]))
+
+    def _run(self, inputs: Mapping[str, NDArray], bound: _Bound, ctx: Context) -> list[NDArray]:
+        """Run an executor."""
+        flowing = [name for name, array in inputs.items() if live_entry(array)
+                   and name not in self._states] if STATE.recording else []
+        is_recorded = bool(flowing or (STATE.recording and bound.leaves))
+        signature = (ctx, is_recorded, tuple(flowing), *[
+            id(array) if name in self._states else (array.shape, array._data.dtype, array.stype)
+            for name, array in inputs.items()])
+        lease = self._slots.take(signature)
+        with RecordingScope(False, None):
+            call = lease.slot.calls.get(signature)
+            if call is None:
+                call = self._bind(signature, lease, inputs, flowing, bound, ctx, is_recorded)
+            self._last = call.executor
+            read = [name for name in inputs if name not in self._states]
+            for name in read:
+                _copy(inputs[name], call.executor.arg_dict[name])
+            results = [_copied(output) for output in lease.forward(call, read, STATE.training)]
+        if is_recorded:
+            entries = call.record(lease, [inputs[name]._entry for name in flowing], ctx)
+            for result, entry in zip(results, entries, strict=True):
+                result._entry = entry
+        return results
+
+    def _bind(self, signature: Hashable, lease: Lease, inputs: Mapping[str, NDArray],
+              flowing: Sequence[str], bound: _Bound, ctx: Context, is_recorded: bool
+              ) -> NetworkCall:
+        """Bind an executor in a slot; one that is bound in another slot is compiled already."""
+        leaves = bound.leaves if is_recorded else {}
+        own = {name: array if name in self._states else
+               zeros(array.shape, ctx, array.dtype, array.stype) for name, array in inputs.items()}
+        grads = {name: leaf.grad for name, leaf in leaves.items()} | {
+            name: zeros(own[name].shape, ctx, own[name].dtype) for name in flowing}
+        requests = dict.fromkeys(flowing, "write") | {name: leaf.request
+                                                      for name, leaf in leaves.items()}
+        assert self._symbol is not None
+        with self._lock:
+            arrays, like = {**bound.arrays, **own}, self._slots.known(signature)
+            if like is None:
+                states = [arrays[name] for name in self._symbol.list_auxiliary_states()]
+                binding = bind(self._symbol, ctx, arrays, grads, requests, states)
+            else:
+                known = like.executor._binding
+                binding = known._replace(
+                    args={name: arrays[name] for name in known.args},
+                    grads={name: grads[name] for name in known.grads},
+                    compiled=like.executor.compiled if like.executor.is_planned else None)
+            others = [call.executor for call in lease.slot.calls.values()]
+            executor = Executor(binding, others[0] if others else None)
+            if self._monitor[0] is not None:
+                executor.set_monitor_callback(*self._monitor)
+            call = NetworkCall(executor, flowing, [*leaves.values()])
+            lease.slot.calls[signature] = call
+        return call
+
+
+def _read_flags(flags: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    settings = {str(name): value for name, value in flags}
+    if unknown := [name for name in settings if name not in _FLAGS]:
+        raise MXNetError(f"CachedOp: Cannot find argument {unknown[0]!r}, expected one of "
+                         f"{sorted(_FLAGS)}")
+    return settings
+
+
+def _with_own_names(entries: Sequence[Entry]) -> list[Entry]:
+    """The network in which each variable, which is an input, has a name of its own."""
+    names = [node.name for node in Graph(entries).variables]
+    if len({*names}) == len(names):
+        return [*entries]
+    copies = copy_graph(entries)
+    for position, node in enumerate(Graph(copies).variables):
+        if names.index(node.name) != position:
+            node.name = f"{node.name}#{position}"
+    return copies
+
+
+def _context(inputs: Mapping[str, NDArray], default: Context | None) -> Context:
+    if not inputs:
+        return resolve(default or current_context())
+    contexts = {array._ctx: name for name, array in inputs.items()}
+    if len(contexts) > 1:
+        listed = ", ".join(f"{name!r} on {ctx}" for ctx, name in contexts.items())
+        raise MXNetError(f"CachedOp: inputs are on several contexts: {listed}; bring them together "
+                         "with as_in_context")
+    return next(iter(contexts))
+
+
+def _copy(source: NDArray, target: NDArray) -> None:
+    """Copy an array to one of the same shape, type and storage."""
+    if source.is_sparse:
+        target[:] = source
+    else:
+        device_of(source._ctx).copy(source._data, target._data)
+        mutation.written(target._data)
+
+
+def _copied(array: NDArray) -> NDArray:
+    """A copy, of memory of its own."""
+    if array.is_sparse:
+        return array.copy()
+    device = device_of(array._ctx)
+    data = device.empty(array._data.shape, array._data.dtype)
+    device.copy(array._data, data)
+    return NDArray(data, array._ctx)
+
+
+def _same(array: NDArray) -> NDArray:
+    """The array under which an output that is an input is known: memory and entry are shared."""
+    same = array.detach()
+    same._entry = array._entry
+    return same
+
+
+def _written(outputs: Sequence[NDArray], out: Any) -> Any:
+    """`out`, which receives the outputs, and their entries."""
+    targets = [out] if isinstance(out, NDArray) else [*out]
+    if len(targets) != len(outputs):
+        raise MXNetError(f"CachedOp: {len(targets)} arrays are given as out, expected "
+                         f"{len(outputs)}")
+    if STATE.recording:
+        require_unrecorded("CachedOp", targets)
+    with RecordingScope(False, None):
+        for output, target in zip(outputs, targets, strict=True):
+            target[:] = output
+    for output, target in zip(outputs, targets, strict=True):
+        if STATE.recording:
+            target._entry = live_entry(output)
+    return out

@@ -1,0 +1,226 @@
+"""A recorded call of a bound network: one node of the tape.
+
+`NetworkCall` is the operation.  The values that its gradient reads are in an executor, which the
+call has for itself until the node is freed, or nothing refers to it any more: it holds a `Lease` of
+a `Slot`.  A slot has an executor for each signature of calls, all in the same arenas, so that there
+are as many slots as calls were ever in flight at the same time.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Hashable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from ..base import MXNetError
+from ..core.fork import fresh
+from ..graph import Entry, Graph, Node
+from ..ndarray import NDArray, invoke
+from ..ndarray.recording import RecordingScope
+from ..ndarray.tape import DirectGradientOp, LeafGroup, Recorded, entry_of
+from ..ops.internal import ZeroGradient
+from ..ops.op import Backward, Spec
+from ..ops.random import rng
+
+if TYPE_CHECKING:
+    from ..context import Context
+    from ..executor import Executor
+    from ..ndarray.tape import Marked
+
+__all__ = ["Lease", "NetworkCall", "Slot", "Slots", "run_nodes"]
+
+
+class NetworkCall(DirectGradientOp):
+    """The call of a network on one executor.
+
+    Parameters
+    ----------
+    executor : Executor
+        The network on its arrays.
+    flowing : sequence of str
+        Inputs that are on the tape.
+    leaves : sequence of Marked
+        Parameters with gradients.
+    """
+
+    name = "_CachedOp"
+    needs: ClassVar = ("ograds",)
+
+    def __init__(self, executor: Executor, flowing: Sequence[str], leaves: Sequence[Marked]):
+        graph = Graph(executor._symbol.entries)
+        self.executor, self.flowing, self.leaves = executor, tuple(flowing), tuple(leaves)
+        ops = [node.required_op for node in graph.nodes if node.op is not None]
+        self.draws = any(op.random for op in ops)
+        self._has_loss = any(op.list_needs() and not op.head_gradients() for op in ops)
+        self._outputs = tuple(f"output{i}" for i in range(len(graph.outputs)))
+
+    def list_inputs(self) -> tuple[str, ...]:
+        return (*self.flowing, "parameters")
+
+    def list_outputs(self) -> tuple[str, ...]:
+        return self._outputs
+
+    def to_attrs(self) -> dict[str, str]:
+        return {}
+
+    def head_gradients(self) -> tuple[int, ...]:
+        """Losses inside start gradients without those of any output."""
+        return () if self._has_loss else tuple(range(len(self._outputs)))
+
+    def gradient(self, node: Node, ograds: list[Entry | None]) -> list[Entry | None]:
+        heads = [Entry(Node(ZeroGradient(index), "zero_grad", source=node)) if grad is None else
+                 grad for index, grad in enumerate(ograds)]
+        names = [f"ograd{index}" for index in range(len(heads))]
+        backward = Node(Backward(self, len(node.inputs), names), f"{node.name}_backward", heads,
+                        source=node)
+        return [Entry(backward, index) for index in range(len(node.inputs))]
+
+    def record(self, lease: Lease, entries: Sequence[Entry], ctx: Context) -> list[Entry]:
+        """Record a call that has run; `entries` are those of the inputs on the tape."""
+        node = Recorded(self, [*entries, Entry(LeafGroup(self.leaves, ctx))], ctx)
+        node.specs = [Spec(output.shape, output._data.dtype) for output in self.executor.outputs]
+        node.values = [None] * len(node.specs)
+        node.state["lease"] = lease
+        return [Entry(node, index) for index in range(len(node.specs))]
+
+    def gradients(self, node: Recorded, heads: Sequence[Any], is_train: bool) -> list[Any]:
+        lease, executor, group = node.state["lease"], self.executor, node.inputs[-1].node
+        assert isinstance(group, LeafGroup) and group.direct is not None
+        with RecordingScope(False, is_train):
+            lease.require_values()
+            with group.direct.writing(group.leaves):
+                executor.backward([NDArray(head, node.ctx) for head in heads], is_train)
+        lease.is_spent = True
+        flows = [executor.grad_dict[name] for name in self.flowing]
+        return [*[flow._data for flow in flows if flow is not None], group]
+
+    def unfolded(self, node: Recorded) -> list[Entry]:
+        executor, lease = self.executor, node.state["lease"]
+        graph = Graph(executor._symbol.entries)
+        for each in graph.nodes:
+            if each.op is not None and each.op.random:
+                raise MXNetError(f"create_graph: {each.describe()} draws random numbers, so the "
+                                 "network cannot be run again to record its gradient; call it "
+                                 "without hybridize(), where each operation is recorded")
+        arrays = {**executor.arg_dict, **executor.aux_dict}
+        flowing = dict(zip(self.flowing, node.inputs, strict=False))
+        with RecordingScope(True, lease.is_train):
+            for name in lease.inputs:   # the executor's own arrays, which later calls overwrite
+                arrays[name] = NDArray(arrays[name].copy()._data, node.ctx)
+                arrays[name]._entry = flowing.get(name)
+            return [*map(entry_of, run_nodes(graph, arrays, node.ctx))]
+
+
+def run_nodes(graph: Graph, arrays: dict[str, NDArray], ctx: Context) -> list[NDArray]:
+    """Run the nodes of a network as operations on arrays by name, recorded as any; the outputs."""
+    values = {Entry(node): arrays[node.name] for node in graph.variables}
+    for node in graph.nodes:
+        if node.op is not None:
+            outputs = invoke(node.op, [values[entry] for entry in node.inputs], None, ctx)
+            for index, array in enumerate(outputs if isinstance(outputs, list) else [outputs]):
+                values[Entry(node, index)] = array
+    return [values[entry] for entry in graph.outputs]
+
+
+# -- slots -----------------------------------------------------------------------------------------
+
+
+class Slot:
+    """Executors by signature, which share arenas: one of them runs at a time."""
+
+    def __init__(self, number: int):
+        self.number = number
+        self.calls: dict[Hashable, NetworkCall] = {}
+
+
+class Lease:
+    """The use of a slot by one call, and what its backward pass must know of it.
+
+    Attributes
+    ----------
+    inputs : sequence of str
+        Arguments that were copied to arrays of the executor.
+    is_spent : bool
+        Whether a backward pass has run.
+    """
+
+    __slots__ = ("slot", "call", "inputs", "is_train", "is_spent", "_drawn", "__weakref__")
+
+    def __init__(self, slot: Slot):
+        self.slot = slot
+        self.call: NetworkCall | None = None
+        self.inputs: Sequence[str] = ()
+        self.is_train = self.is_spent = False
+        self._drawn = (0, 0)
+
+    def forward(self, call: NetworkCall, inputs: Sequence[str], is_train: bool) -> list[NDArray]:
+        """Run the network."""
+        self.call, self.inputs, self.is_train, self.is_spent = call, inputs, is_train, False
+        if call.draws:
+            self._drawn = rng.get_state()
+        return call.executor.forward(is_train)
+
+    def require_values(self) -> None:
+        """Compute again what backward reads, if an earlier backward has overwritten that."""
+        assert self.call is not None
+        executor = self.call.executor
+        if not self.is_spent or not executor.is_planned or executor.compiled.repeats_backward:
+            return
+        drawn = rng.get_state()
+        rng.set_state(self._drawn)      # the random numbers of the first run
+        try:
+            executor.forward(self.is_train)
+        finally:
+            rng.set_state(drawn)
+
+
+class _Ticket(weakref.ref[Lease]):
+    """Weak reference to a lease, with its slot, which is free when the lease is gone."""
+
+    __slots__ = ("slot",)
+    slot: Slot
+
+
+class Slots:
+    """The slots of a network.
+
+    The callback of a lease is `list.append`: a KeyboardInterrupt in a callback in Python would be
+    lost.
+
+    Attributes
+    ----------
+    all : list of Slot
+        Free ones and others.
+    """
+
+    def __init__(self) -> None:
+        self.all: list[Slot] = []
+        self._used: dict[int, _Ticket] = {}
+        self._free: list[_Ticket] = []
+        self._lock = fresh(threading.Lock())
+
+    def take(self, signature: Hashable) -> Lease:
+        """A free slot, one that knows the signature before others; its end is that of the lease."""
+        with self._lock:
+            slot = self._recycled(signature) if self._free else self._made()
+            lease = Lease(slot)
+            ticket = _Ticket(lease, self._free.append)
+            ticket.slot = slot
+            self._used[id(ticket)] = ticket
+        return lease
+
+    def known(self, signature: Hashable) -> NetworkCall | None:
+        """A call of this signature in any slot."""
+        return next((slot.calls[signature] for slot in self.all if signature in slot.calls), None)
+
+    def _made(self) -> Slot:
+        self.all.append(Slot(len(self.all)))
+        return self.all[-1]
+
+    def _recycled(self, signature: Hashable) -> Slot:
+        index = min(range(len(self._free)), key=lambda index: (
+            signature not in self._free[index].slot.calls, self._free[index].slot.number))
+        ticket = self._free.pop(index)
+        del self._used[id(ticket)]
+        return ticket.slot

@@ -1,0 +1,85 @@
+"""Operations of the tape that write gradients of leaves themselves: calls of bound networks.
+
+A bound network (`execution.network_call`) computes the gradients of its parameters in their own
+arrays, in one run.  So its node on the tape does not read its parameters one by one: one input, a
+`LeafGroup`, stands for all of them.  A backward pass that differentiates by the group runs the node
+once, and `DirectGradients` knows which leaves have their gradient by then:
+
+    request "write"     a second contribution in one pass is added to a copy of the first
+    request "add"       the network adds what it computes by itself
+    `autograd.grad`     the arrays are lent to the pass, and restored at its end
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from ..graph import Entry, Graph
+from .tape import DirectGradientOp, LeafGroup, Marked, Recorded
+
+__all__ = ["DirectGradients", "unfold"]
+
+
+class DirectGradients:
+    """The gradients that operations in `graph` write in one backward pass.
+
+    Attributes
+    ----------
+    groups : list of LeafGroup
+        What to differentiate by, so that these operations run.
+    leaves : list of Marked
+        The leaves in these groups.
+    """
+
+    def __init__(self, graph: Graph):
+        self.groups = [node for node in graph.variables if isinstance(node, LeafGroup)]
+        self.leaves = [*{id(leaf): leaf for group in self.groups for leaf in group.leaves}.values()]
+        self._written: set[int] = set()
+
+    def has_written(self, leaf: Marked) -> bool:
+        """Whether the array of a leaf has a contribution of this pass."""
+        return id(leaf) in self._written
+
+    @contextmanager
+    def receiving(self) -> Iterator[None]:
+        """The backward pass: groups know of it."""
+        for group in self.groups:
+            group.direct = self
+        try:
+            yield
+        finally:
+            for group in self.groups:
+                group.direct = None
+
+    @contextmanager
+    def writing(self, leaves: Sequence[Marked]) -> Iterator[None]:
+        """A block that writes the gradients of leaves, or adds to them, as they request."""
+        kept: list[tuple[Marked, Any]] = [] if not self._written else [
+            (leaf, leaf.grad.copy()) for leaf in leaves
+            if leaf.request == "write" and id(leaf) in self._written]
+        yield
+        for leaf, before in kept:
+            leaf.grad[:] = before + leaf.grad
+        for leaf in leaves:
+            leaf.fresh = True
+        self._written.update(map(id, leaves))
+
+
+def unfold(graph: Graph) -> Graph:
+    """The graph of a tape without operations that write gradients, so that gradients are recorded.
+
+    Those of which they consist take their places as inputs of other nodes.
+    """
+    replaced: dict[Entry, Entry] = {}
+    for node in graph.nodes:
+        if replaced and node.inputs:
+            node.inputs = [replaced.get(entry, entry) for entry in node.inputs]
+        if isinstance(node.op, DirectGradientOp):
+            assert isinstance(node, Recorded)
+            for index, entry in enumerate(node.op.unfolded(node)):
+                replaced[Entry(node, index)] = entry
+                if (value := node.values[index]) is not None:
+                    entry.node.values[entry.index] = value  # type: ignore[attr-defined]
+    return Graph([replaced.get(entry, entry) for entry in graph.outputs]) if replaced else graph
