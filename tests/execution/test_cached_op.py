@@ -1,0 +1,375 @@
+"""`CachedOp`: calls of bound networks on the tape equal the run node by node."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import weakref
+
+import numpy as np
+import pytest
+
+import nbmod as mx
+
+NODES = (("inline_limit", 1000),)
+"""Flags with which nodes run one by one."""
+
+
+def network(units=4, layers=2):
+    """Dense layers with a batch normalization between: weights, statistics, several operators."""
+    x = mx.sym.var("data")
+    for index in range(layers):
+        x = mx.sym.FullyConnected(x, num_hidden=units, name=f"fc{index}")
+        x = mx.sym.BatchNorm(x, name=f"bn{index}", fix_gamma=False)
+        x = mx.sym.tanh(x, name=f"tanh{index}")
+    return x
+
+
+def parameters(symbol, seed=0, request="write", **shapes):
+    """Arrays of all variables but those with given shapes, by name."""
+    random = np.random.RandomState(seed)
+    arguments, _, states = symbol.infer_shape(**shapes)
+    arrays = {}
+    names = [*symbol.list_arguments(), *symbol.list_auxiliary_states()]
+    for name, shape in zip(names, [*arguments, *states], strict=True):
+        if name not in shapes:
+            arrays[name] = mx.nd.array(random.uniform(0.5, 1.5, shape))
+    for name in set(arrays) & {*symbol.list_arguments()}:
+        arrays[name].attach_grad(request)
+    return arrays
+
+
+def cached(symbol, arrays, flags=(), inputs=("data",)):
+    return mx.nd.CachedOp(symbol, flags, inputs, lambda ctx: arrays)
+
+
+def array(*shape, seed=0):
+    return mx.nd.array(np.random.RandomState(seed).uniform(-1, 1, shape))
+
+
+def state(arrays, inputs):
+    """All values and gradients, and which of these are fresh."""
+    values = [x.asnumpy() for x in [*arrays.values(), *inputs]]
+    marked = [x for x in [*arrays.values(), *inputs] if x.grad is not None]
+    return [*values, *[x.grad.asnumpy() for x in marked], [x._fresh_grad for x in marked]]
+
+
+# -- random programs -------------------------------------------------------------------------------
+
+REQUESTS = ("write", "add", "null")
+
+
+class Program:
+    """A random sequence of calls of two networks that share weights, under `record`."""
+
+    def __init__(self, seed):
+        self.random = np.random.RandomState(seed)
+        self.seed = seed
+
+    def run(self, flags):
+        random = np.random.RandomState(self.seed)
+        symbol = network()
+        arrays = parameters(symbol, self.seed, data=(3, 4))
+        for name in arrays:
+            if name in symbol.list_arguments():
+                arrays[name].attach_grad(REQUESTS[random.choice(3, p=[0.5, 0.35, 0.15])])
+                if arrays[name].grad is not None:
+                    arrays[name].grad[:] = 0.5
+        small = symbol.get_internals()["tanh0_output"]
+        nets = [cached(symbol, arrays, flags), cached(small, arrays, flags)]
+        inputs = [array(3, 4, seed=self.seed + i) for i in range(2)]
+        inputs[0].attach_grad(REQUESTS[random.randint(2)])
+        seen = []
+        for _ in range(2):
+            seen += self._step(random, nets, arrays, inputs)
+        return seen
+
+    def _step(self, random, nets, arrays, inputs):
+        values, retain = list(inputs), bool(random.randint(2))
+        with mx.autograd.record(train_mode=bool(random.randint(4))):
+            for _ in range(random.randint(1, 4)):
+                source = values[random.randint(len(values))]
+                kind = random.randint(5)
+                if kind < 3:
+                    values.append(nets[random.randint(2)](source))
+                elif kind == 3:
+                    values.append(source * values[random.randint(len(values))])
+                else:
+                    weight = arrays["fc0_bias"]     # read by the tape as well
+                    values.append(mx.nd.broadcast_add(source, weight * weight))
+            head = nets[0](values[-1])
+        outputs = [x.asnumpy() for x in (*values, head)]
+        train = bool(random.randint(4))
+        if random.randint(3) == 0:
+            variables = [x for x in (inputs[0], arrays["fc0_weight"]) if x.grad is not None]
+            variables = [x for x in variables if depends(head, x)]
+            if variables:
+                outputs += [g.asnumpy() for g in mx.autograd.grad(
+                    head, variables, retain_graph=True, train_mode=train)]
+                outputs += state(arrays, inputs)
+        if any(x.grad is not None for x in arrays.values()):
+            for again in range(1 + retain):
+                head.backward(array(3, 4, seed=7), retain_graph=again < retain, train_mode=train)
+        return [*outputs, *state(arrays, inputs)]
+
+
+def depends(head, variable):
+    try:
+        mx.autograd.grad(head, [variable], retain_graph=True)
+    except mx.MXNetError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_programs_equal_the_run_node_by_node(seed):
+    with mx.exact():
+        bound, nodes = Program(seed).run(()), Program(seed).run(NODES)
+    assert len(bound) == len(nodes)
+    for one, other in zip(bound, nodes, strict=True):
+        # three contributions or more to one gradient are added in another order
+        np.testing.assert_allclose(one, other, rtol=2e-5, atol=2e-5)
+
+
+# -- what the tape promises --------------------------------------------------------------------
+
+def test_parameters_are_bound_without_a_copy_and_their_gradients_written_in_place():
+    symbol = network()
+    arrays = parameters(symbol, data=(3, 4))
+    net = cached(symbol, arrays)
+    with mx.autograd.record():
+        y = net(array(3, 4))
+    executor = net.executor
+    for name, x in arrays.items():
+        bound = {**executor.arg_dict, **executor.aux_dict}[name]
+        assert np.shares_memory(bound.handle, x.handle)
+        if x.grad is not None:
+            assert np.shares_memory(executor.grad_dict[name].handle, x.grad.handle)
+    y.backward()
+    before = net(array(3, 4)).asnumpy()
+    arrays["fc0_weight"][:] = 2     # written in place: nothing else is needed
+    assert not np.array_equal(net(array(3, 4)).asnumpy(), before)
+
+
+def test_outputs_are_never_overwritten():
+    symbol = network()
+    net = cached(symbol, parameters(symbol, data=(3, 4)))
+    kept = []
+    for seed in range(4):
+        with mx.autograd.record():
+            y = net(array(3, 4, seed=seed))
+        kept.append((y, y.asnumpy()))
+        kept.append((z := net(array(3, 4, seed=seed)), z.asnumpy()))
+    for y, value in kept:
+        np.testing.assert_array_equal(y.asnumpy(), value)
+
+
+def test_slots_are_given_back_by_backward_and_by_the_end_of_the_outputs():
+    symbol = network()
+    net = cached(symbol, parameters(symbol, data=(3, 4)))
+    for _ in range(5):
+        with mx.autograd.record():
+            y = net(array(3, 4)) + net(array(3, 4, seed=1))
+        y.backward()
+    for _ in range(5):
+        with mx.autograd.record():
+            y = [net(array(3, 4)), net(array(3, 4))]
+        y = None
+    for _ in range(5):
+        net(array(3, 4))
+    assert len(net._slots.all) == 2
+
+
+def test_a_second_slot_is_not_compiled_again(monkeypatch):
+    from nbmod.execution import programs
+
+    compiled = []
+    real = programs.compile_graph
+    monkeypatch.setattr(programs, "compile_graph",
+                        lambda *args: compiled.append(args) or real(*args))
+    symbol = network()
+    net = cached(symbol, parameters(symbol, data=(3, 4)))
+    with mx.autograd.record():
+        y = [net(array(3, 4, seed=i)) for i in range(3)]
+    assert len(net._slots.all) == 3 and len(compiled) == 1
+    mx.autograd.backward(y)
+
+
+def test_threads_have_slots_of_their_own():
+    symbol = network()
+    net = cached(symbol, parameters(symbol, data=(3, 4)))
+    expected = [net(array(3, 4, seed=i)).asnumpy() for i in range(8)]
+    wrong = []
+
+    def work(index):
+        for _ in range(20):
+            if not np.array_equal(net(array(3, 4, seed=index)).asnumpy(), expected[index]):
+                wrong.append(index)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_replaced_arrays_count_after_reset_and_a_new_mark_at_once():
+    symbol = network()
+    arrays = parameters(symbol, data=(3, 4))
+    net, x = cached(symbol, arrays), array(3, 4)
+    old = net(x).asnumpy()
+    arrays["fc0_weight"] = arrays["fc0_weight"] * 3
+    arrays["fc0_weight"].attach_grad()
+    net.reset()
+    assert not np.array_equal(net(x).asnumpy(), old)
+    with mx.autograd.record():
+        y = net(x)
+    y.backward()
+    arrays["fc0_weight"].attach_grad("add")     # a new gradient array
+    for _ in range(2):
+        with mx.autograd.record():
+            y = net(x)
+        y.backward()
+    twice = arrays["fc0_weight"].grad.asnumpy()
+    arrays["fc0_weight"].attach_grad()
+    with mx.autograd.record():
+        y = net(x)
+    y.backward()
+    np.testing.assert_array_equal(twice, 2 * arrays["fc0_weight"].grad.asnumpy())
+
+
+def test_executors_end_with_their_network():
+    symbol = network()
+    net = cached(symbol, parameters(symbol, data=(3, 4)))
+    with mx.autograd.record():
+        y = net(array(3, 4))
+    executor = weakref.ref(net.executor)
+    del net, y
+    gc.collect()
+    assert executor() is None
+
+
+def test_dropout_repeats_its_mask_in_a_second_backward():
+    symbol = mx.sym.FullyConnected(mx.sym.tanh(mx.sym.Dropout(mx.sym.exp(mx.sym.FullyConnected(
+        mx.sym.var("data"), num_hidden=8, name="a")), p=0.5)), num_hidden=3, name="b")
+    arrays = parameters(symbol, data=(3, 4))
+    net = cached(symbol, arrays)
+    with mx.autograd.record():
+        y = net(array(3, 4))
+    y.backward(retain_graph=True)
+    first = [x.grad.asnumpy() for x in arrays.values()]
+    drawn = mx.nd.random.uniform(shape=(2,)).asnumpy()
+    mx.random.seed(3)
+    y.backward()
+    for one, other in zip(first, [x.grad.asnumpy() for x in arrays.values()], strict=True):
+        np.testing.assert_array_equal(one, other)
+    mx.random.seed(3)
+    assert not np.array_equal(drawn, mx.nd.random.uniform(shape=(2,)).asnumpy())
+
+
+def test_gradients_of_gradients_are_those_of_the_operators():
+    x = mx.sym.var("data")
+    symbol = mx.sym.sigmoid(mx.sym.FullyConnected(mx.sym.tanh(mx.sym.FullyConnected(
+        x, num_hidden=4, name="a")), num_hidden=2, name="b"))
+    results = []
+    for flags in ((), NODES):
+        arrays = parameters(symbol, data=(3, 4))
+        net, data = cached(symbol, arrays, flags), array(3, 4)
+        data.attach_grad()
+        with mx.autograd.record():
+            z = net(data) * 2
+            slope, = mx.autograd.grad(z, [data], create_graph=True)
+            penalty = (slope ** 2).sum() + z.sum()
+        penalty.backward()
+        results.append([slope.asnumpy(), *state(arrays, [data])])
+    for one, other in zip(*results, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_gradients_of_gradients_of_random_operators_are_refused_by_name():
+    symbol = mx.sym.tanh(mx.sym.exp(mx.sym.Dropout(mx.sym.var("data"), name="drop")))
+    net, x = mx.nd.CachedOp(symbol), array(3, 4)
+    x.attach_grad()
+    with mx.autograd.record():
+        y = net(x)
+        with pytest.raises(mx.MXNetError, match=r"drop \(Dropout\).*random"):
+            mx.autograd.grad(y, [x], create_graph=True)
+
+
+# -- inputs and outputs ----------------------------------------------------------------------------
+
+def test_outputs_that_are_inputs_share_memory_and_gradients():
+    a, b = mx.sym.var("a"), mx.sym.var("b")
+    net = mx.nd.CachedOp(mx.sym.Group([a, mx.sym.tanh(mx.sym.exp(a * b)), b]))
+    x, y = array(3), array(3, seed=1)
+    x.attach_grad()
+    with mx.autograd.record():
+        first, _, last = net(x, y)
+        total = (first * last).sum()
+    total.backward()
+    np.testing.assert_array_equal(x.grad.asnumpy(), y.asnumpy())
+    last[:] = 7
+    assert (y.asnumpy() == 7).all()
+
+
+def test_batch_norm_statistics_change_in_backward_only():
+    symbol = network()
+    names = symbol.list_auxiliary_states()
+    for parameters_bound in (True, False):
+        arrays = parameters(symbol, data=(3, 4))
+        order = [node for node in symbol.list_inputs()]
+        net = cached(symbol, arrays) if parameters_bound else mx.nd.CachedOp(symbol)
+        x = array(3, 4)
+        given = [x] if parameters_bound else [arrays.get(name, x) for name in order]
+        before = [arrays[name].asnumpy() for name in names]
+        with mx.autograd.train_mode():
+            net(*given)
+        with mx.autograd.record():
+            y = net(*given)
+        for name, value in zip(names, before, strict=True):
+            np.testing.assert_array_equal(arrays[name].asnumpy(), value)
+        y.backward()
+        for name, value in zip(names, before, strict=True):
+            assert not np.array_equal(arrays[name].asnumpy(), value)
+
+
+def test_shapes_that_follow_from_values_run_node_by_node():
+    data, keep = mx.sym.var("data"), mx.sym.var("keep")
+    symbol = mx.sym.exp(mx.sym.exp(mx.sym.contrib.boolean_mask(mx.sym.tanh(data), keep)))
+    net, x = mx.nd.CachedOp(symbol), array(4, 2)
+    x.attach_grad()
+    for mask in ([1, 0, 1, 0], [1, 1, 1, 0]):
+        with mx.autograd.record():
+            y = net(x, mx.nd.array(mask))
+        assert y.shape == (sum(mask), 2)
+        y.backward()
+        assert ((x.grad.asnumpy() != 0).all(axis=1) == mask).all()
+
+
+def test_wrong_arguments_are_named():
+    net = mx.nd.CachedOp(network())
+    with pytest.raises(mx.MXNetError, match="1 inputs are given, expected 13"):
+        net(array(3, 4))
+    small = mx.nd.CachedOp(mx.sym.var("a") + mx.sym.var("b"))
+    with pytest.raises(mx.MXNetError, match="input 'b' is a NoneType, expected an NDArray"):
+        small(array(3), None)
+    with pytest.raises(mx.MXNetError, match="Cannot find argument 'foo'"):
+        mx.nd.CachedOp(mx.sym.var("a") + 1, (("foo", 1),))
+    with pytest.raises(mx.MXNetError, match="1 arrays are given as out, expected 2"):
+        mx.nd.CachedOp(mx.sym.Group([mx.sym.var("a")] * 2))(array(3), out=array(3))
+
+
+def test_out_receives_the_outputs_and_their_gradients():
+    symbol = mx.sym.tanh(mx.sym.exp(mx.sym.sin(mx.sym.var("x"))))
+    net, x, out = mx.nd.CachedOp(symbol), array(3), mx.nd.zeros(3)
+    x.attach_grad()
+    with mx.autograd.record():
+        assert net(x, out=out) is out
+    out.backward()
+    grad = x.grad.asnumpy()
+    with mx.autograd.record():
+        y = net(x)
+    y.backward()
+    np.testing.assert_array_equal(out.asnumpy(), y.asnumpy())
+    np.testing.assert_array_equal(grad, x.grad.asnumpy())
