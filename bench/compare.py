@@ -5,9 +5,11 @@
 
 Suites: models (default), small, rnn, ops, memory, startup, or all of them by `all`; `bench.goals`
 runs the goals of the CPU engine.  `--only` takes prefixes of names of workloads, as in `--only
-"resnet50 infer"`.  All frameworks get the same data and the same number of threads; in every round
-each runs for two moments, in random order, and medians over all rounds are compared.  A peer whose
-outputs of inference do not agree is left out.  A table goes to the terminal, all figures to
+"resnet50 infer"`.  NBMOD_CPU_LEVEL=x86-64-v3 limits all frameworks to AVX2 (`bench.levels`).
+
+All frameworks get the same data and the same number of threads; in every round each runs for two
+moments, in random order, and medians over all rounds are compared.  A peer whose outputs of
+inference do not agree is left out.  A table goes to the terminal, all figures to
 FOLDER/<suite>.json, and a chart to FOLDER/<suite>.svg.
 """
 
@@ -27,9 +29,11 @@ import numpy as np
 from nbmod.base import MXNetError
 from nbmod.bench import ArmTime, Pace, side_by_side
 from nbmod.bench.foreign.worker_process import ForeignArm, WorkerCrash, WorkerError, WorkerProcess
+from nbmod.ops.build.levels import chosen
 
 from . import memory, startup
 from .environments import INFER_ONLY, PEERS, USUAL, python_of
+from .levels import limits, reason_to_leave_out
 from .report import Result, host, publish, show
 from .virtual_environment import ROOT
 from .workloads import SUITES, Workload, workloads
@@ -90,12 +94,19 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def workers_of(peers: Sequence[str], threads: int) -> Iterator[tuple[str, WorkerProcess]]:
-    """Processes of nbmod and of the installed `peers`."""
+    """Processes of nbmod and of the installed `peers` that compute at the CPU level of this one."""
     for name in dict.fromkeys(["nbmod", *peers]):
         python = python_of(name)
-        if python is not None:
-            yield name, WorkerProcess(python, ROOT, "bench.frameworks", timeout=900,
-                                      threads=threads)
+        if python is None:
+            continue
+        worker = WorkerProcess(python, ROOT, "bench.frameworks", timeout=900, threads=threads,
+                               environment=limits())
+        reason = chosen() and reason_to_leave_out(worker.call("entry.vector_bits", name))
+        if reason:
+            _leave_out(chosen(), name, reason)
+            worker.close()
+        else:
+            yield name, worker
 
 
 def _results(suite: str, workers: dict[str, WorkerProcess], options: argparse.Namespace
@@ -175,7 +186,7 @@ def _prepared(title: str, network: dict[str, Any], workers: dict[str, WorkerProc
     return ready
 
 
-def _leave_out(title: str, name: str, error: Exception) -> None:
+def _leave_out(title: str, name: str, error: Exception | str) -> None:
     print(f"*** {title}: {PEERS.get(name, name)} is left out: {error}", file=sys.stderr)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from nbmod.bench.charts import Bar, comparison
 from nbmod.bench.roofs import measured_roofs
+from nbmod.ops.build.levels import chosen, features_of
 
 from .environments import PEERS
 
@@ -54,10 +55,10 @@ def host(threads: int, versions: dict[str, str]) -> dict[str, Any]:
     import llvmlite.binding as llvm  # noqa: TID251  asked for the CPU's name only
 
     roofs = measured_roofs(threads)
-    features = llvm.get_host_cpu_features()
+    features = features_of(chosen())
     telling = ("avx2", "fma", "avx512f", "avx512bw", "avx512vnni", "avx512bf16", "amx-tile", "neon")
     return {"date": datetime.date.today().isoformat(), "versions": versions, "threads": threads,
-            "machine": platform.machine(), "cpu": llvm.get_host_cpu_name(),
+            "machine": platform.machine(), "cpu": llvm.get_host_cpu_name(), "level": chosen(),
             "features": [name for name in telling if features.get(name)],
             "python": platform.python_version(),
             "GFLOP/s": roofs.operations["float32"] / 1e9, "GB/s": roofs.nbytes["copy"] / 1e9}
@@ -101,11 +102,12 @@ def publish(folder: Path, suite: str, results: Sequence[Result], about: dict[str
 
 def introduction(command: str, about: dict[str, Any]) -> str:
     """Date, suite, environment and command."""
+    level = f"NBMOD_CPU_LEVEL={about['level']} " if about["level"] else ""
     versions = ", ".join(f"{PEERS[name]} {text}" for name, text in about["versions"].items())
     return (f"{about['date']}, {versions}; {about['threads']} threads of the kind LLVM calls "
             f"{about['cpu']} ({', '.join(about['features'])}); FMA peak "
             f"{about['GFLOP/s']:.0f} GFLOP/s, copies {about['GB/s']:.1f} GB/s: "
-            f"`python -m {command}`; clock: {about['clock']}")
+            f"`{level}python -m {command}`; clock: {about['clock']}")
 
 
 def _markdown(suite: str, results: Sequence[Result], about: dict[str, Any]) -> list[str]:

@@ -23,6 +23,12 @@ def version(framework: str) -> str:
     return _module(framework).version()
 
 
+def vector_bits(framework: str) -> int | None:
+    """The widest vectors that the framework computes with; None where it does not tell."""
+    ask = getattr(_module(framework), "vector_bits", None)
+    return None if ask is None else int(ask())
+
+
 def prepare(framework: str, network: dict[str, Any]) -> dict[str, Any]:
     """Build a network, in place of the previous one, and run it.
 

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 
 from .network import SGD, Built, Network, Node
 
-__all__ = ["build", "version"]
+__all__ = ["build", "vector_bits", "version"]
 
 Call = Callable[..., Any]
 DEVICES = {"cpu": "cpu", "gpu": "cuda"}
@@ -24,6 +24,10 @@ LAYOUTS = {"NCHW": torch.contiguous_format, "channels last": torch.channels_last
 
 def version() -> str:
     return torch.__version__
+
+
+def vector_bits() -> int:
+    return {"AVX2": 256, "AVX512": 512}.get(torch.backends.cpu.get_cpu_capability(), 128)
 
 
 def build(network: Network, compiled: Callable[[Call], Call] = lambda forward: forward) -> Built:

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import json
+import sys
+from contextlib import closing
+from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
-from bench import compare, goals, gpu, report
+from bench import compare, goals, gpu, levels, report
+from bench.virtual_environment import ROOT
 from bench.workloads import SUITES, workloads
 from nbmod.base import MXNetError
 from nbmod.bench import Pace
+from nbmod.bench.foreign.worker_process import WorkerProcess
+from nbmod.core.config import CONFIG
+from nbmod.ops.simd.host import Registers
 
 RESNET50 = 7.7e9
 """Operations for an image of 224 x 224, stride in the first convolution of a unit (He et al.: 3.8
@@ -24,8 +32,8 @@ def test_a_run_leaves_a_table_figures_and_a_chart(tmp_path, capsys):
         ["perceptron", phase, "64", "ms"] for phase in ("infer", "train")]
     text = (tmp_path / "small.json").read_text()
     found = json.loads(text)
-    assert set(found["about"]) == {"date", "versions", "threads", "machine", "cpu", "features",
-                                   "python", "GFLOP/s", "GB/s", "clock"}
+    assert set(found["about"]) == {"date", "versions", "threads", "machine", "cpu", "level",
+                                   "features", "python", "GFLOP/s", "GB/s", "clock"}
     assert found["about"]["versions"].keys() == {"nbmod"}
     assert [row["name"] for row in found["results"]] == ["perceptron infer 64",
                                                          "perceptron train 64"]
@@ -63,10 +71,13 @@ def test_who_computes_something_else_is_left_out(capsys):
 def test_ratios_and_bars(tmp_path):
     result = report.Result("net", "ms", {"nbmod": 1.0, "mxnet": 2.0})
     assert result.ratios == {"mxnet": 0.5} and result.share is None
-    about = dict.fromkeys(("date", "threads", "cpu", "clock"), "") | {
+    about = dict.fromkeys(("date", "threads", "cpu", "level", "clock"), "") | {
         "versions": {"nbmod": "1"}, "features": [], "GFLOP/s": 1.0, "GB/s": 1.0}
     noisy = report.Result("noisy", "ms", {"nbmod": 1.0, "mxnet": 2.0}, noise={"mxnet": 0.1})
     report.publish(tmp_path, "suite", [result, noisy], about)
+    assert ": `python -m bench.compare suite`" in (tmp_path / "suite.md").read_text()
+    report.publish(tmp_path, "suite", [result, noisy], about | {"level": "x86-64-v3"})
+    assert ": `NBMOD_CPU_LEVEL=x86-64-v3 python -m" in (tmp_path / "suite.md").read_text()
     chart = (tmp_path / "suite.svg").read_text()
     assert chart.count("<title>MXNet: 0.50</title>") == 2 and chart.count('class="whisker"') == 3
     nothing = report.Result("net", "MB", {"nbmod": 1.0, "mxnet": 0.0})
@@ -102,6 +113,45 @@ def test_who_ends_in_the_middle_is_left_out(capsys, monkeypatch):
     assert compare.measured(workloads("small", ["perceptron train"])[0], {"nbmod": Worker(False)},
                             options).noise == {"nbmod": 0.0}
     assert "MXNet is left out: gone" in capsys.readouterr().err
+
+
+def test_frameworks_compute_at_the_level_of_this_process(monkeypatch, capsys):
+    """One that does not obey is left out, and so is one that does not tell."""
+    class Worker:
+        answers: ClassVar = {"nbmod": 256, "mxnet": 256, "pytorch": 512, "onnxruntime": None}
+        started: ClassVar = []
+
+        def __init__(self, *args, environment, **options):
+            self.started.append(environment)
+
+        def call(self, function, name):
+            assert function == "entry.vector_bits"
+            return self.answers[name]
+
+        def close(self):
+            pass
+
+    monkeypatch.setattr(compare, "WorkerProcess", Worker)
+    monkeypatch.setattr(compare, "python_of", Path)
+    monkeypatch.setattr(levels, "registers", lambda: Registers(32, 16))
+    for level, names in (("", list(Worker.answers)), ("x86-64-v3", ["nbmod", "mxnet"])):
+        monkeypatch.setattr(CONFIG, "cpu_level", level)
+        assert [name for name, _ in compare.workers_of(list(Worker.answers), 2)] == names
+        assert Worker.started[-1] == levels.LIMITS.get(level, {})
+    assert capsys.readouterr().err.splitlines() == [
+        "*** x86-64-v3: PyTorch is left out: it computes with vectors of 512 bits, x86-64-v3 asks "
+        "for 256",
+        "*** x86-64-v3: onnxruntime is left out: it has no such switch, x86-64-v3 asks for 256"]
+    monkeypatch.setattr(CONFIG, "cpu_level", "apple-m1")
+    with pytest.raises(MXNetError, match="can only be limited to x86-64-v3"):
+        levels.limits()
+
+
+def test_a_level_narrows_the_vectors_of_a_worker():
+    for level, nbytes in (("x86-64-v3", 32), ("x86-64-v4", 64)):
+        with closing(WorkerProcess(Path(sys.executable), ROOT, "bench.frameworks",
+                                   environment={"NBMOD_CPU_LEVEL": level})) as worker:
+            assert worker.call("entry.vector_bits", "nbmod") == 8 * nbytes
 
 
 def test_goals_are_for_workloads_that_there_are():
