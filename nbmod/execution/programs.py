@@ -38,8 +38,7 @@ def planned_program(binding: BindArguments, shared: SharedMemory, states: States
     """Compile a network and give its plan arrays; without `optimize`, no pass changes its graph."""
     options = binding.options(optimize)
     if optimize and binding.compiled is not None:
-        return PlannedProgram(binding, binding.compiled, shared, states, options,
-                              disabled_passes())
+        return PlannedProgram(binding, binding.compiled, shared, states, options)
     with explained(binding.inferred):
         compiled = compile_graph(binding.inferred, options)
     return PlannedProgram(binding, compiled, shared, states, options)

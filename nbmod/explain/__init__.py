@@ -3,7 +3,8 @@
     facts = executor.explain().facts
     python -m nbmod explain net-symbol.json --shape data=16,3,224,224
 
-    schema.py           the facts as plain values and as JSON
+    schema.py           the facts as plain values
+    facts_json.py       facts as JSON, and back
     facts.py            facts from a compiled graph, and from what passes told
     explanation.py      `Explanation`: facts, with a method for each question
     plan_names.py       names that users type as numbers of nodes, tensors, steps and passes

@@ -16,6 +16,7 @@ from ..passes.memory.plan_step import PLANNER_PASSES
 from . import html_page, memory_answers, node_answers
 from .advice import advice_answer, advice_on
 from .facts import facts_of
+from .facts_json import from_json, to_json
 from .failures import facts_of_symbol, failure_of_bind
 from .node_history import NodeHistory
 from .overview import overview
@@ -24,7 +25,7 @@ from .plan_comparison import compared
 from .plan_names import PlanNames
 from .reproducer import Reproducer, reproducer_of
 from .run_recorder import recorded_run
-from .schema import BindFacts, MeasuredFacts, Variant, from_json, to_json
+from .schema import BindFacts, MeasuredFacts, Variant
 from .step_answers import code_answer, run_answer, step_answer
 from .variants_table import passes_at_work, variants_answer, variants_by_name, with_variants
 from .what_if import WhatIf

@@ -12,7 +12,8 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from .schema import BindFacts, Json, to_json
+from .facts_json import to_json
+from .schema import BindFacts, Json
 
 __all__ = ["page"]
 

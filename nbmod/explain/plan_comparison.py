@@ -14,14 +14,13 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ..base import numbered
+from .facts_json import from_json, to_json
 from .overview import pass_changes
 from .schema import (
     BindFacts,
     EntryFacts,
     ImplementationFacts,
     PlanFacts,
-    from_json,
-    to_json,
 )
 from .wording import Answer, described_node, described_tensor, listed, shortened
 

@@ -11,7 +11,8 @@ import pytest
 import nbmod as mx
 from nbmod.base import ArgumentError, MXNetError
 from nbmod.explain.explanation import Explanation
-from nbmod.explain.schema import RemarkFacts, from_json, to_json
+from nbmod.explain.facts_json import from_json, to_json
+from nbmod.explain.schema import RemarkFacts
 from nbmod.passes.memory.plan import ALIGNMENT
 from tests.explain.networks import NETWORKS, planned
 

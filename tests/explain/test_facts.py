@@ -9,7 +9,7 @@ import pytest
 import nbmod as mx
 from nbmod.base import MXNetError
 from nbmod.executor import Executor
-from nbmod.explain.schema import from_json, to_json
+from nbmod.explain.facts_json import from_json, to_json
 from tests.explain.networks import NETWORKS, planned
 
 

@@ -8,7 +8,7 @@ import pytest
 import nbmod as mx
 from nbmod.base import MXNetError
 from nbmod.explain.explanation import Explanation
-from nbmod.explain.schema import from_json, to_json
+from nbmod.explain.facts_json import from_json, to_json
 from tests.explain.networks import NETWORKS
 
 SYM = mx.sym
