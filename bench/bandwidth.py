@@ -16,7 +16,7 @@ from typing import Any
 
 import nbmod as mx
 from nbmod.bench.roofs import measured_roofs
-from nbmod.cli.bench import StepTime, step_times
+from nbmod.bench.step_facts import StepTime, step_times
 from nbmod.ops.jit import num_threads
 
 from .elementwise import CASES as CHAINS

@@ -23,7 +23,7 @@ import nbmod as mx
 from nbmod import bench
 from nbmod.bench.networks import bound
 from nbmod.bench.roofs import measured_roofs
-from nbmod.cli.bench import step_times
+from nbmod.bench.step_facts import step_times
 from nbmod.core.config import CONFIG
 
 from . import memory, startup

@@ -21,7 +21,7 @@
     machine_code.py    width of vectors, FMAs, spills and calls in the hot loop of a kernel
     change_points.py   results over time: steps in them, and two files compared
     networks.py        operators, symbols and modules as subjects that know their costs
-    step_facts.py      times of the steps of an executor as facts of its plan
+    step_facts.py      times of the steps of an executor, and as facts of its plan
 
 A figure comes with the noise it may have: two arms of equal functions are timed in every round.
 Begin with `rounds.py`.  Imports `base`, `context`, `core`, `diagram.picture`, `execution`,

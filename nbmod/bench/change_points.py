@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..base import MXNetError
+from ..core.reprs import aligned
 from .statistics import SMALLEST_EFFECT, Verdict
 
 __all__ = ["ChangePoint", "FileComparison", "append", "change_points", "compare_files",
@@ -158,11 +159,8 @@ def history_table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
               Verdict.FASTER), _when(results[point.index], point.index))
              for name, results in series.items()
              for point in change_points([each["seconds"] for each in results])]
-    cells = [("kernel", "after/before", "verdict", "since"), *steps]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    lines = ["  ".join(cell.rjust(width) if number == 1 else cell.ljust(width)
-                       for number, (cell, width) in enumerate(zip(line, widths, strict=True))
-                       ).rstrip() for line in cells] if steps else []
+    lines = aligned([("kernel", "after/before", "verdict", "since"), *steps], (0, 2, 3))
+    lines = lines if steps else []
     return [*lines, f"{len(rows)} results of {len(series)} kernels, {len(steps)} change points"]
 
 

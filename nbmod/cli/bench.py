@@ -9,23 +9,21 @@ from __future__ import annotations
 import argparse
 import datetime
 import json
-import math
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ..base import MXNetError
+from ..core.reprs import aligned
 from .options import add_network_options, import_modules
 
 if TYPE_CHECKING:
-    from ..bench.roofs import Roofs, Share
-    from ..execution.cost_model import StepCost
-    from ..executor import Executor
+    from ..bench.roofs import Roofs
+    from ..bench.step_facts import StepTime
 
-__all__ = ["HELP", "arguments", "run", "step_times", "table"]
+__all__ = ["HELP", "arguments", "run", "table"]
 
 HELP = "time every step of a network, as shares of the host's peak"
 COLUMNS = ("step", "op", "ms", "noise", "% time", "GFLOP", "GFLOP/s", "MB", "GB/s", "share", "of")
@@ -84,6 +82,7 @@ def _time_steps(options: argparse.Namespace) -> None:
     from ..bench.networks import bound
     from ..bench.roofline_chart import roofline
     from ..bench.roofs import measured_roofs
+    from ..bench.step_facts import step_times
     from ..ops.jit import num_threads
     from ..symbol import load
 
@@ -163,51 +162,10 @@ def _compare_files(options: argparse.Namespace) -> None:
             for row in rows], f"time relative to {before} (shorter is faster)"), encoding="utf-8")
 
 
-class StepTime(NamedTuple):
-    """The time and cost of a step, or of all of them."""
-
-    name: str
-    op: str
-    seconds: float
-    cost: StepCost
-    noise: float | None = None
-    dtype: str = "float32"
-    is_winograd: bool = False
-
-    def share(self, roofs: Roofs) -> Share | None:
-        """The share of the roof that limits it."""
-        from ..bench.roofs import share_of_roof
-
-        return share_of_roof(self.seconds, *self.cost, self.dtype, roofs=roofs)
-
-    def as_json(self, roofs: Roofs) -> dict[str, Any]:
-        """The step, for a file."""
-        share = self.share(roofs)
-        known = self.noise is not None and math.isfinite(self.noise)
-        return {"name": self.name, "op": self.op, "seconds": self.seconds,
-                **({"noise": self.noise} if known else {}),
-                "operations": self.cost.operations, "nbytes": self.cost.nbytes,
-                "share": None if share is None else asdict(share)}
-
-
-def step_times(executor: Executor, training: bool, repeats: int) -> list[StepTime]:
-    """The steps that a run of an executor takes, with their times and costs."""
-    from ..bench.side_by_side import arm_times
-    from ..bench.step_rounds import step_rounds
-    from ..execution.cost_model import costs_of
-
-    compiled = executor.compiled
-    times = arm_times(step_rounds(executor, training, repeats))
-    return [StepTime(node.name, node.op.name, timed.seconds, cost, timed.noise,
-                     next((spec.dtype.name for spec in compiled.input_specs(node)), "float32"),
-                     bool(getattr(node.op, "winograd_tile", 0)))
-            for node, timed, cost in zip(compiled.nodes, times, costs_of(compiled), strict=False)
-            if node.op]
-
-
 def table(rows: Sequence[StepTime], roofs: Roofs, sort: bool = False, top: int | None = None
           ) -> list[str]:
     """The lines: a header, the steps, their total."""
+    from ..bench.step_facts import StepTime
     from ..execution.cost_model import StepCost
 
     notes = [f"{row.name} is above its roof: {_reason(row)}" for row in rows
@@ -216,10 +174,7 @@ def table(rows: Sequence[StepTime], roofs: Roofs, sort: bool = False, top: int |
     whole = StepTime("total", f"{len(rows)} steps", sum(row.seconds for row in rows),
                      StepCost(*(sum(row.cost[i] for row in rows) for i in (0, 1))))
     cells = [_cells(row, roofs, whole.seconds) for row in [*shown[:top], whole]]
-    widths = [max(map(len, column)) for column in zip(COLUMNS, *cells, strict=True)]
-    return ["  ".join(cell.ljust(width) if number < 2 else cell.rjust(width)
-                      for number, (cell, width) in enumerate(zip(line, widths, strict=True)))
-            for line in [COLUMNS, *cells]] + notes
+    return aligned([COLUMNS, *cells], range(2)) + notes
 
 
 def _reason(row: StepTime) -> str:

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..base import MXNetError
+from ..core.reprs import aligned
 from . import rec
 from .options import add_model_options, import_modules
 
@@ -185,11 +186,8 @@ def _table(rows: list[Report]) -> list[str]:
     if not rows:
         return []
     cells = [COLUMNS, *(_cells(row) for row in rows)]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     elements = sum(_size(row["shape"]) for row in rows)
-    return [f"{len(rows)} arrays of {elements:,} elements", *(
-        "  ".join(cell.ljust(width) if number < 3 else cell.rjust(width) for number, (cell, width)
-                  in enumerate(zip(line, widths, strict=True))).rstrip() for line in cells)]
+    return [f"{len(rows)} arrays of {elements:,} elements", *aligned(cells, range(3))]
 
 
 def _size(shape: list[int]) -> int:

@@ -15,7 +15,7 @@ sparse arrays and so needs their formats.
     collector.py         a pause of Python's cycle collector while many lasting objects are made
     log.py               `get_logger`: one-letter levels, coloured on a terminal
     screen.py            a line of the terminal that is overwritten in place, beside other output
-    reprs.py             parts of the texts by which objects present themselves at a prompt
+    reprs.py             tables, and parts of the texts by which objects present themselves
     short_tracebacks.py  tracebacks of users' mistakes, without frames of nbmod
     atomic.py            files written whole or not at all, alone or as a set, by a journal
     compressed.py        compressed files, read with bounded memory

@@ -1,4 +1,4 @@
-"""Texts by which objects present themselves at a prompt: a few lines, and never an error.
+"""Texts for people: tables, and reprs of a few lines, which are never an error.
 
 They read what an object already has; nothing is computed, and no device is waited for.
 """
@@ -6,10 +6,10 @@ They read what an object already has; nothing is computed, and no device is wait
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from typing import TypeVar
 
-__all__ = ["listed", "safe_repr", "shaped"]
+__all__ = ["aligned", "listed", "safe_repr", "shaped"]
 
 _Self = TypeVar("_Self")
 
@@ -27,6 +27,20 @@ def safe_repr(describe: Callable[[_Self], str]) -> Callable[[_Self], str]:
             return f"<{type(self).__name__}, incomplete>"
 
     return text
+
+
+def aligned(rows: Sequence[Sequence[str]], left: Container[int] = (0,)) -> list[str]:
+    """The lines of a table, whose columns end at the right, those of the numbers `left` begin left.
+
+    Examples
+    --------
+    >>> aligned([("a", "1"), ("bcd", "23")])
+    ['a     1', 'bcd  23']
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(cell.ljust(width) if number in left else cell.rjust(width) for number,
+                      (cell, width) in enumerate(zip(row, widths, strict=True))).rstrip()
+            for row in rows]
 
 
 def listed(texts: Iterable[str], most: int = 4) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ..core.reprs import shaped
+from ..core.reprs import aligned, shaped
 from ..graph import Entry, Node
 from ..ops.elementwise.fused_elements import FusedElements
 from ..passes.memory.plan_step import NONE
@@ -62,8 +62,8 @@ def debug_str(compiled: CompiledGraph, outputs: Sequence[str], first: str | None
     if len(compiled.spaces) == 1:
         rows = [(*row[:2], *row[3:]) for row in rows]
     lines = ["Symbol outputs: " + ", ".join(outputs), *([first] if first else []),
-             *_changes(compiled), *_derived(compiled, names), *_table(rows), *_bodies(compiled),
-             *_chosen(compiled)]
+             *_changes(compiled), *_derived(compiled, names), *aligned(rows, range(7)),
+             *_bodies(compiled), *_chosen(compiled)]
     plan = compiled.plan
     if len(compiled.spaces) > 1:
         lines += [f"arena of {compiled.spaces[space]}: {nbytes} bytes"
@@ -114,7 +114,7 @@ def _bodies(compiled: CompiledGraph, indent: str = "  ") -> Iterator[str]:
             owners |= {eid: f"{start}+{body.sizes[eid]}" for eid, start in offsets.items()}
             rows = [(*row[:2], *row[3:]) for step, node in enumerate(body.nodes)
                     for row in _step_rows(body, step, node, names, owners)]
-            yield from (f"{indent}  {line}" for line in (_table(rows) if rows else ()))
+            yield from (f"{indent}  {line}" for line in aligned(rows, range(6)))
             yield from _bodies(body, indent + "  ")
 
 
@@ -168,13 +168,6 @@ def _step_rows(compiled: CompiledGraph, index: int, node: Node, names: list[str]
                      _memory(compiled, index, eid, names, owners), inputs))
         head, inputs = ("", "", ""), ""
     return rows
-
-
-def _table(rows: list[tuple[str, ...]]) -> list[str]:
-    """Rows with columns of equal width."""
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-            for row in rows]
 
 
 def _memory(compiled: CompiledGraph, index: int, eid: int, names: list[str],

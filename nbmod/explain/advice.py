@@ -10,9 +10,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from ..base import MXNetError
+from ..core.reprs import aligned
 from ..execution.pipeline import CompiledGraph
 from .schema import Advice, BindFacts, EntryFacts, RemarkFacts, StepFacts, StorageFacts, Variant
-from .variants_table import aligned
 from .what_if import MIRROR, WhatIf, variant_of
 from .wording import Answer, listed
 
@@ -52,7 +52,7 @@ def advice_answer(facts: BindFacts, most: int = 5) -> Answer:
                      "" if each.seconds is None else f"{each.seconds * 1e3:+,.3f}",
                      f"{each.total / 1e6:+,.2f}", f"{each.nbytes / 1e6:+,.2f}",
                      f"{each.steps:+}"])
-    head, *lines = aligned(rows, 2)
+    head, *lines = aligned(rows, range(2))
     told = [head]
     for line, each in zip(lines, shown, strict=True):
         told += [line, f"    because {each.reason}", f"    change: {each.change}"]

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from ..core.reprs import aligned
 from ..passes.memory.plan_step import PLANNER_PASSES
 from ..passes.switches import PASSES
 from .schema import BindFacts, Variant
 from .what_if import WhatIf
 from .wording import Answer
 
-__all__ = ["aligned", "passes_at_work", "variants_answer", "variants_by_name", "with_variants"]
+__all__ = ["passes_at_work", "variants_answer", "variants_by_name", "with_variants"]
 
 
 def variants_by_name(facts: BindFacts) -> Mapping[str, Variant]:
@@ -41,14 +42,6 @@ def with_variants(facts: BindFacts, names: Iterable[str], network: Callable[[str
             variant = network(f"the plan without {name}").variant(name)
             facts = replace(facts, variants=[*facts.variants, variant])
     return facts
-
-
-def aligned(rows: Sequence[Sequence[str]], left: int = 1) -> list[str]:
-    """Rows with columns of equal width, of which the first `left` begin at the left."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return ["  ".join(cell.ljust(width) if number < left else cell.rjust(width) for number,
-                      (cell, width) in enumerate(zip(row, widths, strict=True))).rstrip()
-            for row in rows]
 
 
 def variants_answer(facts: BindFacts, variants: Sequence[Variant]) -> Answer:

@@ -14,6 +14,7 @@ import pytest
 import nbmod as mx
 from nbmod.bench.networks import bound
 from nbmod.bench.roofs import Roofs, Share
+from nbmod.bench.step_facts import StepTime
 from nbmod.cli import bench
 from nbmod.cli import main as cli
 from nbmod.execution.cost_model import StepCost, cost_of, costs_of
@@ -167,13 +168,13 @@ def test_blocks_of_channels_are_counted_as_they_are_defined():
 def test_the_share_is_of_what_limits_a_step_and_what_exceeds_it_is_explained():
     roofs = Roofs(1, {"float32": 100.0}, dict.fromkeys(("L1", "L2", "L3", "memory"), 10.0),
                   dict.fromkeys(("L1", "L2", "L3"), 10 ** 9), "2026-01-01")
-    assert bench.StepTime("a", "b", 2.0, StepCost(50, 1)).share(roofs) == Share(
+    assert StepTime("a", "b", 2.0, StepCost(50, 1)).share(roofs) == Share(
         0.25, "float32 peak")
-    assert bench.StepTime("a", "b", 2.0, StepCost(0, 10)).share(roofs) == Share(
+    assert StepTime("a", "b", 2.0, StepCost(0, 10)).share(roofs) == Share(
         0.5, "L1 bandwidth")
-    rows = [bench.StepTime("a", "b", 2.0, StepCost(500, 1), is_winograd=True),
-            bench.StepTime("c", "d", 2.0, StepCost(0, 100)),
-            bench.StepTime("e", "f", 2.0, StepCost(0, 10))]
+    rows = [StepTime("a", "b", 2.0, StepCost(500, 1), is_winograd=True),
+            StepTime("c", "d", 2.0, StepCost(0, 100)),
+            StepTime("e", "f", 2.0, StepCost(0, 10))]
     *_, winograd, other = bench.table(rows, roofs)
     assert winograd.startswith("a is above its roof: Winograd's algorithm")
     assert other.startswith("c is above its roof: its inputs were")
