@@ -1,6 +1,6 @@
 """NBMOD_DEBUG: a ladder of texts about every plan that is bound, each with those before it.
 
-    1  a line: steps and bytes
+    1  a line: the network, steps and bytes, as the executor's repr
     2  the table of steps, as `Executor.debug_str`
     3  what each pass changed, and what it left and why, as `Explanation.why` tells of a node
     4  the kernels of the steps: the functions in Python, written or generated
@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ..core.config import CONFIG
+from ..execution.debug import described
 from .explanation import Explanation
 from .overview import pass_changes
 from .schema import BindFacts
@@ -42,9 +43,7 @@ def print_plan(program: PlannedProgram) -> None:
 
 def _ladder(program: PlannedProgram, level: int) -> Iterator[str]:
     """Texts about a plan up to a level."""
-    compiled = program.compiled
-    yield (f"bind {program.binding.symbol.name}: {len(compiled.nodes)} steps, "
-           f"{sum(compiled.sizes):,} bytes of entries in {compiled.plan.total_bytes:,} bytes")
+    yield "bind " + " ".join(described(program.binding, program.outputs, program.compiled).split())
     if level >= 2:
         yield program.debug_str(None)
     if level >= 3:

@@ -35,7 +35,7 @@ def told(monkeypatch, capsys):
 
 def test_the_first_level_is_a_line(told):
     assert told(0) == ""
-    assert told(1).count("\n") == 1 and told(1).startswith("bind tanh: ")
+    assert told(1).count("\n") == 1 and told(1).startswith("bind tanh on cpu(0): data (4, 3)")
 
 
 def test_the_second_level_is_the_table_of_steps(told):
