@@ -50,20 +50,9 @@ __all__ = ["facts_of", "facts_without_plan", "plan_facts"]
 
 def facts_of(symbol: Inferred, options: CompileOptions, name: str, outputs: Sequence[str],
              bound: CompiledGraph | None = None) -> BindFacts:
-    """The facts of a network's plan.
+    """The facts of the plan of a network with this name and names of outputs.
 
-    Parameters
-    ----------
-    symbol : Inferred
-        The graph and the specs of its entries.
-    options : CompileOptions
-        With which it is bound.
-    name : str
-        The name of the network.
-    outputs : sequence of str
-        Names of the symbol's outputs.
-    bound : CompiledGraph, optional
-        The plan that was bound; MXNetError if it is another one now.
+    MXNetError if it is another plan now than the one that was `bound`.
     """
     changes: list[PassChange] = []
     with remarks.recording() as recorded, observed(changes.append):

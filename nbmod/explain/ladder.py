@@ -28,13 +28,7 @@ __all__ = ["print_plan"]
 
 
 def print_plan(program: PlannedProgram) -> None:
-    """Print what NBMOD_DEBUG asks for about a plan, and changes of passes for NBMOD_PRINT_PASSES.
-
-    Parameters
-    ----------
-    program : PlannedProgram
-        The plan with its arrays.
-    """
+    """Print what NBMOD_DEBUG and NBMOD_PRINT_PASSES ask for about a plan."""
     if CONFIG.debug:
         print("\n".join(_ladder(program, CONFIG.debug)))
     if CONFIG.print_passes:

@@ -26,17 +26,7 @@ Reading = tuple[int, int]
 
 
 def alive(plan: PlanFacts, eid: int, index: int) -> Answer:
-    """Why the memory of an entry is in use at a step, or since when it is free.
-
-    Parameters
-    ----------
-    plan : PlanFacts
-        The plan.
-    eid : int
-        The entry.
-    index : int
-        The step.
-    """
+    """Why the memory of an entry is in use at a step, or since when it is free."""
     entry, step = plan.entries[eid], step_title(plan, index)
     sid = _storage_of(plan, eid)
     data: dict[str, Json] = {"entry": eid, "name": entry.name, "step": index, "storage": sid,
@@ -140,15 +130,7 @@ def _kept(plan: PlanFacts, storage: StorageFacts) -> str:
 
 
 def storage_answer(plan: PlanFacts, sid: int) -> Answer:
-    """Who shares a storage, one after another, and what it would cost not to.
-
-    Parameters
-    ----------
-    plan : PlanFacts
-        The plan.
-    sid : int
-        The storage.
-    """
+    """Who shares a storage, one after another, and what it would cost not to."""
     storage = plan.storages[sid]
     members = _in_order(plan, storage.entries)
     apart = sum(plan.entries[eid].nbytes for eid in members) if members else storage.nbytes
@@ -180,13 +162,7 @@ def _overlap(one: StorageFacts, other: StorageFacts) -> bool:
 
 
 def peak(facts: BindFacts) -> Answer:
-    """The storages that are alive when most memory is in use, and why each of them is.
-
-    Parameters
-    ----------
-    facts : BindFacts
-        The facts of the plan.
-    """
+    """The storages that are alive when most memory is in use, and why each of them is."""
     plan, index = facts.plan, facts.plan.memory.peak_step
     if index is None:
         return Answer("there are no steps, so there is no peak", {"step": None, "storages": []})

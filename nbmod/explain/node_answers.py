@@ -26,15 +26,7 @@ __all__ = ["why", "why_not"]
 
 
 def why(history: NodeHistory, node: int) -> Answer:
-    """Tell what passes made of a node, the step that computes it, and its memory.
-
-    Parameters
-    ----------
-    history : NodeHistory
-        The facts of the plan.
-    node : int
-        The number of a node of the symbol, or of one that a pass has made.
-    """
+    """Tell what passes made of a node, the step that computes it, and its memory."""
     facts, subject = history.facts, history.facts.nodes[node]
     changes, last = list(history.changes(node)), history.last(node)
     remarks = _remarks(history, node)
@@ -123,19 +115,8 @@ def _remarks(history: NodeHistory, node: int) -> list[RemarkFacts]:
             or numbers[-1] in joined_nodes(each)]
 
 
-
 def why_not(history: NodeHistory, node: int, pass_name: str) -> Answer:
-    """Why a pass has left a node as it is, or that it has not.
-
-    Parameters
-    ----------
-    history : NodeHistory
-        The facts of the plan.
-    node : int
-        The number of the node.
-    pass_name : str
-        A key of `PASSES`, or a part of bind.
-    """
+    """Why a pass, or a part of bind, has left a node as it is, or that it has not."""
     facts, name = history.facts, history.facts.nodes[node].name
     remarks = [each for each in _remarks(history, node) if each.pass_name == pass_name]
     changes = [text for change in history.changes(node) if change.change.name == pass_name

@@ -33,13 +33,7 @@ class Change(NamedTuple):
 
 
 class NodeHistory:
-    """Changes of nodes by passes.
-
-    Parameters
-    ----------
-    facts : BindFacts
-        The facts of the plan.
-    """
+    """Changes of nodes by passes."""
 
     def __init__(self, facts: BindFacts):
         self.facts = facts

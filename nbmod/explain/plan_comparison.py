@@ -32,13 +32,7 @@ SWITCHED_OFF = "passes that are switched off"
 
 
 def compared(before: BindFacts, after: BindFacts) -> Answer:
-    """Tell what differs between two plans.
-
-    Parameters
-    ----------
-    before, after : BindFacts
-        The facts of both.
-    """
+    """Tell what differs between two plans."""
     before = _renamed(before, _new_names(before, after))
     network = list(_network(before, after))
     passes = list(_passes(before, after))

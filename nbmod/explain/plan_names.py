@@ -17,11 +17,6 @@ class PlanNames:
     """The numbers of nodes, entries and steps by name, and what is wrong with a name.
 
     A number stands for itself.
-
-    Parameters
-    ----------
-    facts : BindFacts
-        The facts of the plan.
     """
 
     def __init__(self, facts: BindFacts):

@@ -66,21 +66,8 @@ def reproducer_of(history: NodeHistory, what_if: WhatIf, index: int) -> Reproduc
     """The nodes of the symbol that a step computes, or is the gradient of, by themselves.
 
     Nodes before them come along where the step is another one without them, such as one that works
-    on blocks of channels.
-
-    Parameters
-    ----------
-    history : NodeHistory
-        The facts of the plan.
-    what_if : WhatIf
-        The network.
-    index : int
-        The step.
-
-    Raises
-    ------
-    MXNetError
-        If the step computes no node of the symbol: a reorder of a layout, a sum of gradients.
+    on blocks of channels.  MXNetError if the step computes no node of the symbol, but reorders a
+    layout or adds gradients.
     """
     facts = history.facts
     step = facts.plan.steps[index]

@@ -23,15 +23,7 @@ __all__ = ["code_answer", "run_answer", "step_answer"]
 
 
 def step_answer(history: NodeHistory, index: int) -> Answer:
-    """Tell what a step does.
-
-    Parameters
-    ----------
-    history : NodeHistory
-        The facts of the plan.
-    index : int
-        The step.
-    """
+    """Tell what a step does."""
     facts = history.facts
     plan, step = facts.plan, facts.plan.steps[index]
     computes = [node for node in facts.graph

@@ -88,12 +88,7 @@ def step_kernels(program: PlannedProgram) -> dict[int, list[StepKernel]]:
     """The compiled functions that each step calls, in the order of first calls.
 
     Steps run with all kernels left out, in the whole process, so that nothing else should run.
-    What they write all the same (states, gradients) is restored.
-
-    Parameters
-    ----------
-    program : PlannedProgram
-        On the CPU; kernels of GPUs are not told.
+    What they write all the same (states, gradients) is restored.  Kernels of GPUs are not told.
     """
     for mode in program.modes:
         mode.is_train = bool(program.compiled.heads)

@@ -23,14 +23,7 @@ MIRROR = "mirror"
 class WhatIf:
     """A network, and what its plan would be.
 
-    Parameters
-    ----------
-    symbol : Inferred
-        The graph and the specs of its entries.
-    options : CompileOptions
-        With which it is bound.
-    bound : CompiledGraph, optional
-        The plan that it has; compiled when it is needed.
+    `bound` is the plan that it has, which is compiled when it is needed.
     """
 
     def __init__(self, symbol: Inferred, options: CompileOptions,
