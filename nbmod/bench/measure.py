@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..base import ArgumentError, MXNetError
 from ..ops.build.costs import KernelCost, measured
+from ..ops.build.store import loaded_kernels
 from ..ops.jit import has_compiler, num_threads, set_num_threads
 from . import conditions
 from .charts import of_results
@@ -48,7 +49,10 @@ class Result:
     noise : float
         The noise floor: 0.01 where two runs of the same function may differ by 1%.
     compile_seconds : float
-        What numba compiled in the first call; 0 where the code came from a cache.
+        Processor seconds of numba for the code of the first call: what it compiled then, or, where
+        the code came from nbmod's cache, when that was compiled.  numba's own cache does not tell.
+    load_seconds : float
+        Seconds in which the code comes from nbmod's cache; 0 for other code.
     first_seconds : float
         The rest of the first call: imports, code loaded from a cache, memory allocated.
     baseline : str
@@ -79,6 +83,7 @@ class Result:
     seconds: float
     noise: float
     compile_seconds: float
+    load_seconds: float
     first_seconds: float
     baseline: str
     ratio: float | None
@@ -96,7 +101,8 @@ class Result:
         """Everything, for a file: all times and their order included."""
         rounds = self.rounds
         return {"name": self.name, "seconds": self.seconds, "noise": self.noise,
-                "compile_seconds": self.compile_seconds, "first_seconds": self.first_seconds,
+                "compile_seconds": self.compile_seconds, "load_seconds": self.load_seconds,
+                "first_seconds": self.first_seconds,
                 "baseline": self.baseline, "ratio": self.ratio, "interval": self.interval,
                 "verdict": None if self.verdict is None else str(self.verdict),
                 "operations": self.operations, "nbytes": self.nbytes,
@@ -122,6 +128,14 @@ class Result:
         text += f", {self.ratio:.3f} of {self.baseline} [{low:.3f}, {high:.3f}] {self.verdict}"
         more = f", about {self.more_rounds:,} more rounds" if self.more_rounds else ""
         return f"{text} (noise {percent(self.noise, 1)}{more})"
+
+
+class FirstCall(NamedTuple):
+    """Seconds of a first call: of compilations, in which the code is loaded, and of the rest."""
+
+    compiling: float
+    loading: float
+    others: float
 
 
 def compare(function: Callable[..., object], baseline: Callable[..., object], *args: Any,
@@ -198,17 +212,18 @@ def measure(function: Callable[..., object], *args: Any,
         if callable(other):
             other = CallableArm(name_of(other), other, inputs)
             _first_call(other)
-        result = replace(measure_arms(arm, other, seconds, smallest, seed, *first),
+        result = replace(measure_arms(arm, other, seconds, smallest, seed, first),
                          operations=_known(operations, function, "operations"),
                          nbytes=_known(nbytes, function, "nbytes"))
         return replace(result, share=_share(result, args, cold))
 
 
 def measure_arms(arm: Arm, baseline: Arm | None, seconds: float,
-                 smallest: float = SMALLEST_EFFECT, seed: int = 0, compile_seconds: float = 0.0,
-                 first_seconds: float = 0.0) -> Result:
+                 smallest: float = SMALLEST_EFFECT, seed: int = 0,
+                 first: FirstCall | None = None) -> Result:
     """Time an arm beside another, wherever they run; `measure` explains the parameters."""
     arms = [arm] if baseline is None else [arm, baseline]
+    first = first or FirstCall(0.0, 0.0, 0.0)
 
     def judged(rounds: Rounds) -> Judgement:
         return judge(rounds.ratios, rounds.null_ratios, smallest)
@@ -228,8 +243,8 @@ def measure_arms(arm: Arm, baseline: Arm | None, seconds: float,
         compared = dict(baseline=baseline.name, ratio=ratio.median, verdict=judgement.verdict,
                         interval=(ratio.low, ratio.high), more_rounds=judgement.more_rounds)
     return Result(name=arm.name, seconds=float(np.median(own)), noise=judgement.noise,
-                  compile_seconds=compile_seconds,
-                  first_seconds=max(0.0, first_seconds - float(np.median(own))),
+                  compile_seconds=first.compiling, load_seconds=first.loading,
+                  first_seconds=max(0.0, first.others - float(np.median(own))),
                   outliers=outlier_share(own), operations=0.0, nbytes=0.0, share=None,
                   rounds=rounds, conditions=observed, **compared)
 
@@ -257,12 +272,13 @@ def _share(result: Result, args: tuple[Any, ...], cold: bool) -> Share | None:
     return share
 
 
-def _first_call(arm: CallableArm) -> tuple[float, float]:
-    """Seconds of compilation in the first call, and those of the rest of it."""
-    with _compilations() as costs:
+def _first_call(arm: CallableArm) -> FirstCall:
+    with _compilations() as costs, loaded_kernels() as loaded:
         taken = arm.first_call()
-    compiling = sum(cost.seconds for cost in costs)
-    return compiling, taken - compiling
+    compiling, loading = sum(cost.seconds for cost in costs), sum(each.loading for each in loaded)
+    old = [each for each in loaded if not each.is_new]
+    return FirstCall(compiling + sum(each.compiling for each in old), loading,
+                     taken - compiling - sum(each.loading for each in loaded if each.is_new))
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from typing import Any
 __all__ = ["duration", "giga", "percent", "shortened", "table", "three_digits"]
 
 COLUMNS = ("kernel", "time", "noise", "ratio", "99% interval", "verdict", "GFLOP/s", "GB/s",
-           "share", "of", "compile", "first call")
+           "share", "of", "compile", "load", "first call")
 """A table shows those in which there is something."""
 COMPARISON = 6
 """The first columns; those of speed follow them in a table of their own if both are too wide."""
@@ -76,7 +76,7 @@ def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
             *(giga(row.get(count, 0.0) / seconds) for count in ("operations", "nbytes")),
             *(("", "") if share is None else (percent(share["value"]), share["roof"].split()[0])),
             *(duration(value) if (value := row.get(name, 0.0)) >= NOTICED else ""
-              for name in ("compile_seconds", "first_seconds")))
+              for name in ("compile_seconds", "load_seconds", "first_seconds")))
 
 
 def giga(rate: float) -> str:

@@ -24,6 +24,8 @@ from nbmod.bench.conditions import Conditions, observed
 from nbmod.bench.measure import ulp_distance
 from nbmod.bench.side_by_side import arm_times
 from nbmod.bench.subjects import CallableArm, InputSets
+from nbmod.ops import jit
+from nbmod.ops.build.store import loaded_kernels
 from nbmod.ops.simd import roofline
 from nbmod.ops.simd.roofline import (
     add_part,
@@ -337,6 +339,22 @@ def test_a_compilation_in_a_timed_round_is_an_error():
     assert bench.measure(numba.njit(lambda x: x - 1), 1.0, seconds=0.01).compile_seconds > 0
 
 
+@jit.kernel
+def tripled(x):
+    for i in range(len(x)):
+        x[i] *= 3
+
+
+def test_a_run_tells_the_cold_and_the_warm_start():
+    """Whether the first one compiles, or somebody has; the second one loads what it has kept."""
+    for kernel in (tripled, jit.kernel(tripled.function)):
+        result = bench.measure(kernel, np.ones(10), seconds=0.01)
+        assert result.compile_seconds > 0 and result.load_seconds > 0 and result.first_seconds > 0
+    with loaded_kernels() as loaded:
+        jit.kernel(tripled.function)(np.ones(10))
+    assert [each.is_new for each in loaded] == [False] and loaded[0].compiling > 0
+
+
 def test_operators_symbols_and_modules_know_their_costs():
     work = bench.operator("FullyConnected", (4, 8), num_hidden=3)
     assert work.operations == 2 * 4 * 8 * 3 and work.nbytes >= 4 * (4 * 8 + 3 * 8 + 4 * 3)
@@ -400,7 +418,8 @@ def test_the_table_has_80_columns():
     row = {"name": "a_very_long_name_of_a_test[with parameters]", "seconds": 1.234e-5,
            "noise": 0.004, "share": {"value": 0.871, "roof": "bfloat16 peak"}, "ratio": 0.871,
            "interval": [0.86, 0.88], "verdict": "UNDECIDED", "operations": 1.234e7,
-           "nbytes": 1.234e4, "compile_seconds": 1.5, "first_seconds": 0.0123,
+           "nbytes": 1.234e4, "compile_seconds": 1.5, "load_seconds": 0.0,
+           "first_seconds": 0.0123,
            "conditions": Conditions(0.5).as_json()}
     alone = row | {"share": None, "ratio": None, "interval": None, "verdict": None, "name": "b",
                    "noise": float("inf"), "compile_seconds": 0.0, "nbytes": 0.0}

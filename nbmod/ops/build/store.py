@@ -19,11 +19,12 @@ import pathlib
 import stat
 import sys
 import time
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from contextvars import ContextVar
 from functools import cache
 from types import FunctionType
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
@@ -44,8 +45,8 @@ if TYPE_CHECKING:
 
 __all__ = ["KernelStore", "cache_folder", "call_after_loading_shipped",
            "call_before_compiling", "claimed", "compiler_of", "is_enabled",
-           "keep_compiled", "keeps_code", "kept_bytes", "kept_files", "loads_code", "packed",
-           "read_kernel", "unpacked", "write_kernel"]
+           "keep_compiled", "keeps_code", "kept_bytes", "kept_files", "loaded_kernels",
+           "loads_code", "packed", "read_kernel", "unpacked", "write_kernel"]
 
 MAGIC = b"nbmod compiled kernel, format 4\n"
 SUFFIX = ".kernel"
@@ -58,8 +59,32 @@ COMPILER_SETTINGS = ("OPT", "LOOP_VECTORIZE", "SLP_VECTORIZE", "BOUNDSCHECK", "D
                      "CPU_NAME", "LLVM_REFPRUNE_PASS", "LLVM_REFPRUNE_FLAGS")
 """Environment variables of numba on which machine code depends."""
 
+
+class LoadedKernel(NamedTuple):
+    """A kernel that was loaded."""
+
+    compiling: float
+    """Processor seconds of its compilation, with those of what it calls; 0 if they are unknown."""
+    loading: float
+    """Seconds."""
+    is_new: bool
+    """It was compiled before that, and is loaded to know how long that takes."""
+
+
+_loaded: ContextVar[list[LoadedKernel] | None] = ContextVar("loaded", default=None)
 _before_compiling: Callable[[], None] | None = None
 _after_loading_shipped: Callable[[], None] | None = None
+
+
+@contextmanager
+def loaded_kernels() -> Iterator[list[LoadedKernel]]:
+    """A block whose kernels are listed: those on disk, and new ones that are kept there."""
+    loaded: list[LoadedKernel] = []
+    token = _loaded.set(loaded)
+    try:
+        yield loaded
+    finally:
+        _loaded.reset(token)
 
 
 def call_before_compiling(function: Callable[[], None]) -> None:
@@ -255,7 +280,7 @@ class KernelStore:
         self._compiled, self._options = compiled, options
         self._function = compiled.py_func
         self._sources = ""
-        self._claims = ExitStack()
+        self._claims, self._began = ExitStack(), 0.0
 
     @property
     def cache_path(self) -> str:
@@ -288,12 +313,23 @@ class KernelStore:
     def load_overload(self, types: Sequence[Type], target: CPUContext) -> CompileResult | None:
         """The compiled function, or None; this process is the only one to compile it then."""
         target.refresh()
-        kernel = self._load(types, target)
+        kernel = self._loaded(types, target, False)
         if kernel is None:
             if _before_compiling is not None:
                 _before_compiling()
             self._claims.enter_context(claimed(self._compiled, types, LOCK_TIMEOUT))
-            kernel = self._load(types, target)
+            kernel = self._loaded(types, target, False)
+            self._began = time.process_time()
+        return kernel
+
+    def _loaded(self, types: Sequence[Type], target: CPUContext, is_new: bool
+                ) -> CompileResult | None:
+        """The kernel on disk, which is listed."""
+        began, loaded = time.perf_counter(), _loaded.get()
+        kernel = self._load(types, target)
+        if kernel is not None and loaded is not None:
+            loaded.append(LoadedKernel(float(kernel.type_annotation or 0),
+                                       time.perf_counter() - began, is_new))
         return kernel
 
     def _load(self, types: Sequence[Type], target: CPUContext) -> CompileResult | None:
@@ -315,8 +351,11 @@ class KernelStore:
                                  or any(not each.can_cache for each in result.lifted)):
             parts = list(result._reduce())
             parts[0] = _unlinkable(parts[0], result.fndesc.llvm_cpython_wrapper_name)
-            parts[6] = ""   # the annotated source, which nothing reads
+            # Instead of the annotated source, which nothing reads, the time of the compilation.
+            parts[6] = f"{time.process_time() - self._began:.4f}"
             write_kernel(self.path(types, result.target_context), dumps(tuple(parts)))
+            if _loaded.get() is not None:
+                self._loaded(types, result.target_context, True)
 
     def release(self) -> None:
         """Let other processes compile."""
