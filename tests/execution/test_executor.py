@@ -522,6 +522,27 @@ def test_one_array_for_several_gradients_has_their_sum(net, size):
     np.testing.assert_array_equal(found[1][0], sum(found[0]))
 
 
+@pytest.mark.parametrize("requests", [("add", "add"), ("write", "add"), ("write", "write")])
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+@pytest.mark.parametrize("op", ["dot", "FullyConnected", "LinearRegressionOutput"])
+def test_one_array_for_the_gradients_of_one_layer(op, dtype, requests):
+    """They are written in turn, also where the layer computes with copies."""
+    a, b = mx.sym.Variable("a"), mx.sym.Variable("b")
+    options = {"num_hidden": 4, "no_bias": True} if op == "FullyConnected" else {}
+    net = getattr(mx.sym, op)(a, b, **options)
+    args = {name: mx.nd.array(array(4, 4, seed=seed).round(), dtype=dtype)
+            for seed, name in enumerate("ab")}
+    apart, one = ({name: mx.nd.ones((4, 4), dtype=dtype) for name in "ab"} for _ in range(2))
+    one = dict.fromkeys("ab", one["a"])
+    for grads, requested in ((apart, "write"), (one, dict(zip("ab", requests, strict=True)))):
+        executor = net.bind(mx.cpu(), args, grads, requested)
+        executor.forward(is_train=True)
+        executor.backward(mx.nd.ones((4, 4), dtype=dtype))
+    expected = {("add", "add"): apart["a"] + apart["b"] + 1, ("write", "write"): apart["b"],
+                ("write", "add"): apart["a"] + apart["b"]}[requests]
+    np.testing.assert_array_equal(one["a"].asnumpy(), expected.asnumpy())
+
+
 def test_outputs_that_are_renewed_are_not_differentiated():
     """A gradient reads the output, whose new array has nothing yet."""
     executor = bound(mx.sym.softmax(mx.sym.Variable("x")), x=array(2, 3))

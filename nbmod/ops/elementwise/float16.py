@@ -15,6 +15,7 @@ import numpy as np
 
 from ..dispatch import NUMBA, AnyOp, Estimate, Implementation, Specs, unknown
 from ..op import Call, Run, Spec
+from ..param import Shape
 from .cast import CONVERT
 from .formula_op import kernels
 
@@ -79,8 +80,12 @@ def in_float32(make: Make, ins: Sequence[Any], outs: Sequence[Any], call: Call,
     # Inputs are converted before, and outputs that are added to; all outputs after.
     is_read = [True] * len(ins) + [*call.add, *[False] * len(outs)][:len(outs)]
     wide, before, after = [], [], []
+    of_outputs: dict[tuple[int, Shape], Any] = {}
     for i, (tensor, copy) in enumerate(zip(tensors, copies, strict=True)):
         is_float16 = is_stored([tensor])
+        if is_float16 and i >= len(ins):    # outputs that are one array, as gradients may be
+            address = tensor.__array_interface__["data"][0]
+            copy = of_outputs.setdefault((address, tensor.shape), copy)
         wide.append(copy if is_float16 else tensor)
         if is_float16 and is_read[i]:
             before.append(convert(tensor, copy))
