@@ -550,3 +550,23 @@ def test_outputs_that_are_renewed_are_not_differentiated():
     executor.renew_outputs()
     with pytest.raises(MXNetError, match="call forward"):
         executor.backward(mx.nd.ones((2, 3)))
+
+
+@pytest.mark.parametrize("op, shapes, options, result", [
+    ("dot", [(2, 0), (0, 3)], {}, (2, 3)), ("dot", [(0,), (0,)], {}, (1,)),
+    ("dot", [(2, 2, 0), (0, 3)], {}, (2, 2, 3)), ("dot", [(2, 0), (0,)], {}, (2,)),
+    ("dot", [(0, 2), (0, 3)], {"transpose_a": True}, (2, 3)),
+    ("dot", [(2, 0), (3, 0)], {"transpose_b": True}, (2, 3)),
+    ("batch_dot", [(2, 3, 0), (2, 0, 4)], {}, (2, 3, 4)),
+    ("linalg_gemm2", [(2, 0), (0, 3)], {}, (2, 3)),
+    ("FullyConnected", [(2, 0), (3, 0)], {"num_hidden": 3, "no_bias": True}, (2, 3))])
+def test_products_over_no_elements_are_zero(op, shapes, options, result):
+    """MXNet ends its process at dot."""
+    with mx.np_shape():
+        a, b = map(mx.nd.zeros, shapes)
+        net = getattr(mx.sym, op)(mx.sym.Variable("a"), mx.sym.Variable("b"), **options)
+        executor = net.bind(mx.cpu(), {"a": a, "b": b}, {"a": a.copy(), "b": b.copy()})
+        executor.forward(is_train=True)
+        executor.backward(mx.nd.ones(result))
+        for out in (executor.outputs[0], getattr(mx.nd, op)(a, b, **options)):
+            assert out.asnumpy().tolist() == np.zeros(result).tolist()

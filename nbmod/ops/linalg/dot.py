@@ -173,12 +173,14 @@ class Dot(MatrixProduct, name="dot", aliases=("_sparse_dot",)):
     def _left(self, x: np.ndarray | None) -> Any:
         if x is None:
             return None
-        return x.reshape(len(x), -1).T if self.transpose_a else x.reshape(-1, x.shape[-1])
+        rest = size_of(x.shape[1:] if self.transpose_a else x.shape[:-1])
+        return x.reshape(len(x), rest).T if self.transpose_a else x.reshape(rest, x.shape[-1])
 
     def _right(self, x: np.ndarray | None) -> Any:
         if x is None:
             return None
-        return x.reshape(-1, x.shape[-1]).T if self.transpose_b else x.reshape(len(x), -1)
+        rest = size_of(x.shape[:-1] if self.transpose_b else x.shape[1:])
+        return x.reshape(rest, x.shape[-1]).T if self.transpose_b else x.reshape(len(x), rest)
 
     def sizes(self, a, b):
         depth = (a[0] if self.transpose_a else a[-1]) or 1
