@@ -5,7 +5,7 @@ Each entry is known to be float16 or float32, or it is not known, as are variabl
 - operators in `low` read their inputs cast to float16, those in `single` to float32;
 - operators in `widest` read inputs of one type: that of float32 inputs, float16 if all are, or what
   `amp_multicast` finds to be the widest at run time;
-- all others take what is given, and have the type of their inputs;
+- all others take what is given, and have the types that follow from those of their inputs;
 - outputs of the graph are float32.
 
 Casts are nodes of the symbol; an entry is cast once for all that read it.
@@ -19,6 +19,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
+
+from ..base import MXNetError
 from ..graph import Entry, Graph, Node
 from .entry_names import inserted_name
 from .rewrite import Replacement, node_of, rewrite, unchanged
@@ -65,7 +68,7 @@ def reduce_precision(graph: Graph, precision: Precision, uncast: frozenset[str] 
             clone = node
         else:
             clone = node.clone(cast, node.source)
-        casts.note(clone, _type_of(clone, precision, casts))
+        casts.note(clone, _types_of(clone, precision, casts))
         if clone is node:
             return None
         return Replacement([Entry(clone, i) for i in range(node.num_outputs)], "", True)
@@ -91,18 +94,18 @@ class _EntryCasts:
 
     def __init__(self, uncast: frozenset[str]):
         self.uncast = uncast
-        self._types: dict[Node, str] = {}
+        self._types: dict[Entry, str] = {}
         self._made: dict[tuple[str, Entry], Entry] = {}
 
-    def note(self, node: Node, dtype: str) -> None:
-        """Remember the type of a node's outputs; empty if it is not known."""
-        self._types[node] = dtype
+    def note(self, node: Node, dtypes: Sequence[str]) -> None:
+        """Remember the types of a node's outputs; empty where they are not known."""
+        self._types.update({Entry(node, i): dtype for i, dtype in enumerate(dtypes)})
 
     def type_of(self, entry: Entry) -> str:
         """The type of an entry, empty if it is not known."""
         if entry.node.is_variable:
             return LOW if entry.node.name in self.uncast else ""
-        return self._types.get(entry.node, "")
+        return self._types.get(entry, "")
 
     def is_cast(self, entry: Entry) -> bool:
         """Whether there is a cast to float16."""
@@ -116,7 +119,7 @@ class _EntryCasts:
         if key not in self._made:
             name = inserted_name(entry, f"amp_cast_{dtype}")
             self._made[key] = Entry(node_of("amp_cast", name, [entry], {"dtype": dtype}))
-            self.note(self._made[key].node, dtype)
+            self.note(self._made[key].node, [dtype])
         return self._made[key]
 
 
@@ -144,14 +147,15 @@ def _of_one_type(inputs: list[Entry], casts: _EntryCasts) -> list[Entry]:
     return [Entry(multicast, i) for i in range(len(inputs))]
 
 
-def _type_of(node: Node, precision: Precision, casts: _EntryCasts) -> str:
-    """The type of a node's outputs, empty if it is not known."""
+def _types_of(node: Node, precision: Precision, casts: _EntryCasts) -> list[str]:
+    """The types of a node's outputs, empty where they are not known."""
     if precision.is_single(node) or precision.is_conditional(node):
-        return SINGLE
+        return [SINGLE] * node.num_outputs
     if precision.is_low(node):
-        return LOW
-    if node.op_name == "Cast":
-        dtype = node.attrs.get("dtype", "")
-        return dtype if dtype in (LOW, SINGLE) else ""
-    types = {casts.type_of(entry) for entry in node.inputs if not entry.node.is_variable}
-    return types.pop() if len(types) == 1 else ""
+        return [LOW] * node.num_outputs
+    known = [np.dtype(dtype) if (dtype := casts.type_of(entry)) else None for entry in node.inputs]
+    try:
+        _, found = node.required_op.infer_type(known, [None] * node.num_outputs)
+    except MXNetError:      # types that contradict each other, which binding says
+        return [""] * node.num_outputs
+    return [dtype.name if dtype in (LOW, SINGLE) else "" for dtype in found]

@@ -102,6 +102,30 @@ def test_types_that_are_not_known_meet_at_run_time():
     assert out.asnumpy().tolist() == [[4, 5]]
 
 
+@pytest.mark.parametrize("reader", [
+    lambda low, v: mx.sym.Embedding(mx.sym.argmax(low, axis=1), v, input_dim=4, output_dim=4),
+    lambda low, v: mx.sym.take(v, mx.sym.argmax(low, axis=1)),
+    lambda low, v: mx.sym.one_hot(mx.sym.argmax(low, axis=1), depth=4),
+    lambda low, v: mx.sym.one_hot(mx.sym.argmax(low, axis=1), depth=4) + low,
+    lambda low, v: mx.sym.broadcast_mul(mx.sym.one_hot(mx.sym.argmax(low, axis=1), depth=4), low),
+    lambda low, v: mx.sym.where(mx.sym.relu(low), v, 2 * v),
+    lambda low, v: mx.sym.slice_like(v, low), lambda low, v: mx.sym.broadcast_like(v, low),
+    lambda low, v: mx.sym.broadcast_sub(low, mx.sym.expand_dims(mx.sym.BatchNorm(
+        low, output_mean_var=True)[1], 0))])
+def test_types_of_results_follow_from_the_operator(reader):
+    """The types of inputs need not be those of outputs: v is float32, what is computed is not."""
+    low = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=4, name="low")
+    net = mx.sym.FullyConnected(reader(low, mx.sym.Variable("v")), num_hidden=2, name="end")
+    shapes = {name: (4, 4) for name in ("data", "v") if name in net.list_arguments()}
+    found = []
+    for symbol in (net, amp.convert_symbol(net)):
+        executor = symbol.simple_bind(mx.cpu(), grad_req="null", **shapes)
+        for name, value in executor.arg_dict.items():
+            value[:] = np.random.default_rng(len(name)).integers(-4, 4, value.shape) / 4
+        found.append(executor.forward()[0].asnumpy())
+    np.testing.assert_allclose(*found, rtol=4e-3, atol=4e-3)    # some steps of float16 at 1
+
+
 def test_bucketing_module():
     def sym_gen(length):
         x = mx.sym.mean(mx.sym.Variable("data"), axis=1, name="mean")
