@@ -389,6 +389,33 @@ def test_errors_of_the_check_are_in_tolerances(got, want, error):
     assert check._error(np.array(got), np.array(want), 0.01) == pytest.approx(error, rel=1e-6)
 
 
+@pytest.mark.gpu
+@pytest.mark.parametrize("request_of_b", ["write", "add"])
+@pytest.mark.parametrize("loss", ["LinearRegressionOutput", "LogisticRegressionOutput",
+                                  "MAERegressionOutput"])
+def test_labels_that_are_computed_keep_their_other_gradients(loss, request_of_b):
+    """The gradient of a label is 0, and nothing is lost where it is added to another one."""
+    a, b, c = map(mx.sym.Variable, "abc")
+    target = 2 * b
+    net = mx.sym.Group([getattr(mx.sym, loss)(target, c), getattr(mx.sym, loss)(a, target),
+                        getattr(mx.sym, loss)(a, b)])
+    found = []
+    for ctx in (mx.gpu(0), mx.cpu()):
+        executor = net.simple_bind(ctx, grad_req={"b": request_of_b, "a": "write", "c": "add"},
+                                   **dict.fromkeys("abc", (2, 3)))
+        for name in "abc":
+            executor.arg_dict[name][:] = mx.nd.array(np.cos(np.arange(6) + ord(name))).reshape(
+                (2, 3))
+            executor.grad_dict[name][:] = 5
+        executor.forward(is_train=True)
+        executor.backward()
+        found.append({name: grad.asnumpy() for name, grad in executor.grad_dict.items()})
+    for name, grad in found[1].items():
+        assert_same(found[0][name], grad, 1e-6, name)   # a step or two of float32
+    assert np.abs(found[1]["b"] - 5 * (request_of_b == "add")).min() > 0
+    assert (found[1]["c"] == 5).all()
+
+
 # -- arrays -------------------------------------------------------------------------------------
 
 

@@ -100,7 +100,8 @@ def _copy(op: Op, ins: Arrays, outs: Arrays, call: Call) -> list[Launch]:
 
 
 def _regression_backward(op: _Regression, ins: Arrays, outs: Outputs, call: Call) -> list[Launch]:
-    return (op._gradient(run_program, ins, outs, call) or []) + fill_zero(outs[1:])
+    launches: list[Launch] = op._gradient(run_program, ins, outs, call) or []
+    return launches if call.add and call.add[1] else launches + fill_zero(outs[1:])
 
 
 @cache
