@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from ..base import MXNetError
 from ..context import Context, current_context, resolve
@@ -33,6 +33,9 @@ from .step_monitor import MonitorCallback
 __all__ = ["CachedOp"]
 
 Parameters = Callable[[Context], Mapping[str, NDArray]]
+Flag = str | bool | int | float | tuple[int, ...]
+Results: TypeAlias = Any  # type: ignore[explicit-any]
+"""An NDArray, or a list if there are several.  Any: callers know how many outputs a network has."""
 
 _FLAGS = {"static_alloc", "static_shape", "inline_limit", "forward_bulk_size",
           "backward_bulk_size", "data_indices", "param_indices", "subgraph", "is_dynamic"}
@@ -79,29 +82,30 @@ class CachedOp:
     [0.42, 0.42]
     """
 
-    def __init__(self, sym: Symbol, flags: Sequence[tuple[str, Any]] = (),
+    def __init__(self, sym: Symbol, flags: Sequence[tuple[str, Flag]] = (),
                  input_names: Sequence[str] | None = None, parameters: Parameters | None = None):
-        settings = _read_flags(flags)
         entries = sym.entries if parameters else _with_own_names(sym.entries)
-        self._graph = Graph(entries)
-        computed = [entry for entry in entries if entry.node.op is not None]
-        self._symbol = Symbol(computed) if computed else None
-        variables = [node.name for node in self._graph.variables]
-        self._inputs = [*(variables if input_names is None else input_names)]
-        self._states = {node.name for node in self._graph.states}
+        graph = Graph(entries)
+        self._same = [(index, entry.node.name) for index, entry in enumerate(entries)
+                      if entry.node.op is None]
+        self._graph = Graph([entry for entry in entries if entry.node.op is not None])
+        variables = [node.name for node in graph.variables]
+        names = variables if input_names is None else [*input_names]
+        self._num_inputs = len(names)
+        self._read = [(name, position) for position, name in enumerate(names)
+                      if name in variables]
+        self._states = {node.name for node in graph.states}
         self._parameters = parameters
-        self._names = [name for name in variables if name not in {*self._inputs}]
-        ops = [node.op for node in self._graph.nodes if node.op is not None]
-        limit = 0 if str(settings.get("static_alloc", False)) in _TRUE else int(
-            settings.get("inline_limit", 2))
-        self._runs_nodes = len(ops) <= limit or any(op.shape_of_values is not None for op in ops)
+        self._names = [name for name in variables if name not in names]
+        self._runs_nodes = _runs_nodes(self._graph, _read_flags(flags))
         self._monitor: tuple[MonitorCallback | None, bool] = (None, False)
         self._lock = fresh(threading.RLock())
         self.reset()
 
     def reset(self) -> None:
         """Drop all executors; calls bind the arrays anew that `parameters` returns."""
-        self._slots, self._last = Slots(), None
+        self._slots = Slots()
+        self._last: Executor | None = None
         self._bound: dict[Context, _Bound] = {}
 
     @property
@@ -127,8 +131,8 @@ class CachedOp:
 
     # -- calls -----------------------------------------------------------------------------------
 
-    def __call__(self, *args: NDArray | None, out: Any = None, default_ctx: Context | None = None
-                 ) -> Any:
+    def __call__(self, *args: NDArray | None, out: NDArray | Sequence[NDArray] | None = None,
+                 default_ctx: Context | None = None) -> Results:
         """Compute the outputs.
 
         Parameters
@@ -154,31 +158,29 @@ class CachedOp:
         inputs = self._by_name(args)
         ctx = _context(inputs, default_ctx)
         bound = self._parameters_on(ctx)
-        arrays = {**bound.arrays, **inputs}
-        if self._symbol is None or self._runs_nodes or self._is_sparse_prediction(arrays):
-            outputs = run_nodes(self._graph, arrays, ctx)
+        if self._runs_nodes or _is_sparse_prediction(inputs, bound):
+            outputs = run_nodes(self._graph, {**bound.arrays, **inputs}, ctx)
         else:
-            computed = iter(self._run(inputs, bound, ctx))
-            outputs = [next(computed) if entry.node.op is not None else arrays[entry.node.name]
-                       for entry in self._graph.outputs]
-        outputs = [_same(output) if entry.node.op is None else output
-                   for entry, output in zip(self._graph.outputs, outputs, strict=True)]
+            outputs = self._run(inputs, bound, ctx)
+        for index, name in self._same:
+            array = inputs[name] if name in inputs else bound.arrays[name]
+            outputs[index:index] = [_same(array)]
         if out is not None:
             return _written(outputs, out)
         return outputs[0] if len(outputs) == 1 else outputs
 
     def _by_name(self, args: Sequence[NDArray | None]) -> dict[str, NDArray]:
         """The inputs that the network reads."""
-        if len(args) != len(self._inputs):
+        if len(args) != self._num_inputs:
             raise MXNetError(f"CachedOp: {len(args)} inputs are given, expected "
-                             f"{len(self._inputs)}: {self._inputs}")
-        read, inputs = {node.name for node in self._graph.variables}, {}
-        for name, array in zip(self._inputs, args, strict=True):
-            if name in read:
-                if not isinstance(array, NDArray):
-                    raise MXNetError(f"CachedOp: input {name!r} is a {type(array).__name__}, "
-                                     "expected an NDArray")
-                inputs[name] = array
+                             f"{self._num_inputs}: {[name for name, _ in self._read]}")
+        inputs = {}
+        for name, position in self._read:
+            array = args[position]
+            if not isinstance(array, NDArray):
+                raise MXNetError(f"CachedOp: input {name!r} is a {type(array).__name__}, expected "
+                                 "an NDArray")
+            inputs[name] = array
         return inputs
 
     def _parameters_on(self, ctx: Context) -> _Bound:
@@ -191,7 +193,7 @@ class CachedOp:
         given = self._parameters(ctx) if self._parameters is not None else {}
         if missing := [name for name in self._names if name not in given]:
             raise MXNetError(f"CachedOp: no arrays are given for {missing}, which are neither "
-                             f"inputs {self._inputs} nor parameters")
+                             f"inputs {[name for name, _ in self._read]} nor parameters")
         arrays, leaves = {name: given[name] for name in self._names}, {}
         for name, array in arrays.items():
             entry = live_entry(array)
@@ -206,33 +208,31 @@ class CachedOp:
             (array, array._entry) for array in arrays.values()])
         return bound
 
-    def _is_sparse_prediction(self, arrays: Mapping[str, NDArray]) -> bool:
-        """Whether executors, with sparse arrays, keep nothing for a backward pass."""
-        return (STATE.recording and not STATE.training
-                and any([array.is_sparse for array in arrays.values()]))
-
     def _run(self, inputs: Mapping[str, NDArray], bound: _Bound, ctx: Context) -> list[NDArray]:
         """Run an executor."""
-        flowing = [name for name, array in inputs.items() if live_entry(array)
-                   and name not in self._states] if STATE.recording else []
-        is_recorded = bool(flowing or (STATE.recording and bound.leaves))
-        signature = (ctx, is_recorded, tuple(flowing), *[
-            id(array) if name in self._states else (array.shape, array._data.dtype, array.stype)
+        recording, is_train, states = STATE.recording, STATE.training, self._states
+        flowing = tuple([name for name, array in inputs.items() if live_entry(array)
+                         and name not in states]) if recording else ()
+        is_recorded = bool(flowing) or recording and bool(bound.leaves)
+        signature = (ctx, is_recorded, flowing, *[
+            id(array) if name in states else (array._data.shape, array._data.dtype, type(array))
             for name, array in inputs.items()])
         lease = self._slots.take(signature)
-        with RecordingScope(False, None):
+        STATE.recording = False
+        try:
             call = lease.slot.calls.get(signature)
             if call is None:
                 call = self._bind(signature, lease, inputs, flowing, bound, ctx, is_recorded)
             self._last = call.executor
-            read = [name for name in inputs if name not in self._states]
-            for name in read:
-                _copy(inputs[name], call.executor.arg_dict[name])
-            results = [_copied(output) for output in lease.forward(call, read, STATE.training)]
+            for name, target in call.copied.items():
+                _copy(inputs[name], target)
+            results = [_copied(output) for output in lease.forward(call, is_train)]
+        finally:
+            STATE.recording = recording
         if is_recorded:
-            entries = call.record(lease, [inputs[name]._entry for name in flowing], ctx)
-            for result, entry in zip(results, entries, strict=True):
-                result._entry = entry
+            node = call.record(lease, [inputs[name]._entry for name in flowing], ctx)
+            for index, result in enumerate(results):
+                result._entry = Entry(node, index)
         return results
 
     def _bind(self, signature: Hashable, lease: Lease, inputs: Mapping[str, NDArray],
@@ -246,12 +246,12 @@ class CachedOp:
             name: zeros(own[name].shape, ctx, own[name].dtype) for name in flowing}
         requests = dict.fromkeys(flowing, "write") | {name: leaf.request
                                                       for name, leaf in leaves.items()}
-        assert self._symbol is not None
         with self._lock:
             arrays, like = {**bound.arrays, **own}, self._slots.known(signature)
             if like is None:
-                states = [arrays[name] for name in self._symbol.list_auxiliary_states()]
-                binding = bind(self._symbol, ctx, arrays, grads, requests, states)
+                symbol = Symbol(self._graph.outputs)
+                states = [arrays[name] for name in symbol.list_auxiliary_states()]
+                binding = bind(symbol, ctx, arrays, grads, requests, states)
             else:
                 known = like.executor._binding
                 binding = known._replace(
@@ -262,17 +262,32 @@ class CachedOp:
             executor = Executor(binding, others[0] if others else None)
             if self._monitor[0] is not None:
                 executor.set_monitor_callback(*self._monitor)
-            call = NetworkCall(executor, flowing, [*leaves.values()])
+            copied = {name: executor.arg_dict[name] for name in inputs if name not in self._states}
+            call = NetworkCall(executor, copied, flowing, [*leaves.values()])
             lease.slot.calls[signature] = call
         return call
 
 
-def _read_flags(flags: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+def _is_sparse_prediction(inputs: Mapping[str, NDArray], bound: _Bound) -> bool:
+    """Whether executors, with sparse arrays, would keep nothing for a backward pass."""
+    return STATE.recording and not STATE.training and any([
+        array.is_sparse for array in (*inputs.values(), *bound.arrays.values(),
+                                      *[leaf.grad for leaf in bound.leaves.values()])])
+
+
+def _read_flags(flags: Sequence[tuple[str, Flag]]) -> dict[str, Flag]:
     settings = {str(name): value for name, value in flags}
     if unknown := [name for name in settings if name not in _FLAGS]:
         raise MXNetError(f"CachedOp: Cannot find argument {unknown[0]!r}, expected one of "
                          f"{sorted(_FLAGS)}")
     return settings
+
+
+def _runs_nodes(graph: Graph, flags: Mapping[str, Flag]) -> bool:
+    """Whether the nodes of a network run one by one."""
+    ops = [node.op for node in graph.nodes if node.op is not None]
+    limit = 0 if str(flags.get("static_alloc")) in _TRUE else int(str(flags.get("inline_limit", 2)))
+    return len(ops) <= limit or any(op.shape_of_values is not None for op in ops)
 
 
 def _with_own_names(entries: Sequence[Entry]) -> list[Entry]:
@@ -324,7 +339,7 @@ def _same(array: NDArray) -> NDArray:
     return same
 
 
-def _written(outputs: Sequence[NDArray], out: Any) -> Any:
+def _written(outputs: Sequence[NDArray], out: NDArray | Sequence[NDArray]) -> Results:
     """`out`, which receives the outputs, and their entries."""
     targets = [out] if isinstance(out, NDArray) else [*out]
     if len(targets) != len(outputs):

@@ -70,7 +70,7 @@ def load_head_gradients(targets: Mapping[int, NDArray], names: Sequence[str],
         if grad.shape != target.shape:
             raise MXNetError(f"backward: head gradient of {name!r} has shape {grad.shape}, "
                              f"expected {target.shape}")
-        target[:] = grad
+        grad.copyto(target)
 
 
 def _as_list(names: Sequence[str], out_grads: NDArray | Arrays | None) -> list[NDArray | None]:

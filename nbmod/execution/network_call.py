@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Hashable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Hashable, Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar
 
 from ..base import MXNetError
 from ..core.fork import fresh
@@ -22,6 +22,7 @@ from ..ndarray.tape import DirectGradientOp, LeafGroup, Recorded, entry_of
 from ..ops.internal import ZeroGradient
 from ..ops.op import Backward, Spec
 from ..ops.random import rng
+from .interpreter import Value
 
 if TYPE_CHECKING:
     from ..context import Context
@@ -38,6 +39,8 @@ class NetworkCall(DirectGradientOp):
     ----------
     executor : Executor
         The network on its arrays.
+    copied : dict of str to NDArray
+        Those to which the inputs of a call are copied.
     flowing : sequence of str
         Inputs that are on the tape.
     leaves : sequence of Marked
@@ -47,12 +50,16 @@ class NetworkCall(DirectGradientOp):
     name = "_CachedOp"
     needs: ClassVar = ("ograds",)
 
-    def __init__(self, executor: Executor, flowing: Sequence[str], leaves: Sequence[Marked]):
+    def __init__(self, executor: Executor, copied: Mapping[str, NDArray], flowing: Sequence[str],
+                 leaves: Sequence[Marked]):
         graph = Graph(executor._symbol.entries)
-        self.executor, self.flowing, self.leaves = executor, tuple(flowing), tuple(leaves)
+        self.executor, self.copied, self.flowing = executor, copied, tuple(flowing)
+        self.leaves = tuple(leaves)
+        self.specs = [Spec(output.shape, output._data.dtype) for output in executor.outputs]
         ops = [node.required_op for node in graph.nodes if node.op is not None]
         self.draws = any(op.random for op in ops)
         self._has_loss = any(op.list_needs() and not op.head_gradients() for op in ops)
+        self._flows = [flow for name in flowing if (flow := executor.grad_dict[name]) is not None]
         self._outputs = tuple(f"output{i}" for i in range(len(graph.outputs)))
 
     def list_inputs(self) -> tuple[str, ...]:
@@ -76,24 +83,23 @@ class NetworkCall(DirectGradientOp):
                         source=node)
         return [Entry(backward, index) for index in range(len(node.inputs))]
 
-    def record(self, lease: Lease, entries: Sequence[Entry], ctx: Context) -> list[Entry]:
+    def record(self, lease: Lease, entries: Sequence[Entry], ctx: Context) -> Recorded:
         """Record a call that has run; `entries` are those of the inputs on the tape."""
         node = Recorded(self, [*entries, Entry(LeafGroup(self.leaves, ctx))], ctx)
-        node.specs = [Spec(output.shape, output._data.dtype) for output in self.executor.outputs]
-        node.values = [None] * len(node.specs)
+        node.specs, node.values = [*self.specs], [None] * len(self.specs)
         node.state["lease"] = lease
-        return [Entry(node, index) for index in range(len(node.specs))]
+        return node
 
-    def gradients(self, node: Recorded, heads: Sequence[Any], is_train: bool) -> list[Any]:
+    def gradients(self, node: Recorded, heads: Sequence[Value], is_train: bool) -> list[Value]:
         lease, executor, group = node.state["lease"], self.executor, node.inputs[-1].node
-        assert isinstance(group, LeafGroup) and group.direct is not None
-        with RecordingScope(False, is_train):
-            lease.require_values()
-            with group.direct.writing(group.leaves):
-                executor.backward([NDArray(head, node.ctx) for head in heads], is_train)
+        assert isinstance(group, LeafGroup)
+        lease.require_values()
+        kept = group.direct.begin(group) if group.leaves else ()
+        executor.backward([NDArray(head, node.ctx) for head in heads], is_train)
         lease.is_spent = True
-        flows = [executor.grad_dict[name] for name in self.flowing]
-        return [*[flow._data for flow in flows if flow is not None], group]
+        if group.leaves:
+            group.direct.end(group, kept)
+        return [*[flow._data for flow in self._flows], group]
 
     def unfolded(self, node: Recorded) -> list[Entry]:
         executor, lease = self.executor, node.state["lease"]
@@ -106,7 +112,7 @@ class NetworkCall(DirectGradientOp):
         arrays = {**executor.arg_dict, **executor.aux_dict}
         flowing = dict(zip(self.flowing, node.inputs, strict=False))
         with RecordingScope(True, lease.is_train):
-            for name in lease.inputs:   # the executor's own arrays, which later calls overwrite
+            for name in self.copied:   # the executor's own arrays, which later calls overwrite
                 arrays[name] = NDArray(arrays[name].copy()._data, node.ctx)
                 arrays[name]._entry = flowing.get(name)
             return [*map(entry_of, run_nodes(graph, arrays, node.ctx))]
@@ -139,24 +145,21 @@ class Lease:
 
     Attributes
     ----------
-    inputs : sequence of str
-        Arguments that were copied to arrays of the executor.
     is_spent : bool
         Whether a backward pass has run.
     """
 
-    __slots__ = ("slot", "call", "inputs", "is_train", "is_spent", "_drawn", "__weakref__")
+    __slots__ = ("slot", "call", "is_train", "is_spent", "_drawn", "__weakref__")
 
     def __init__(self, slot: Slot):
         self.slot = slot
         self.call: NetworkCall | None = None
-        self.inputs: Sequence[str] = ()
         self.is_train = self.is_spent = False
         self._drawn = (0, 0)
 
-    def forward(self, call: NetworkCall, inputs: Sequence[str], is_train: bool) -> list[NDArray]:
+    def forward(self, call: NetworkCall, is_train: bool) -> list[NDArray]:
         """Run the network."""
-        self.call, self.inputs, self.is_train, self.is_spent = call, inputs, is_train, False
+        self.call, self.is_train = call, is_train
         if call.draws:
             self._drawn = rng.get_state()
         return call.executor.forward(is_train)

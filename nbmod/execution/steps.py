@@ -255,6 +255,7 @@ class PlannedProgram:
         self._written: dict[bool, list[int]] = {}
         self._backward_runs: int | None = None
         self.outputs: list[NDArray] = []
+        self._output_names = binding.symbol.list_outputs()
         self.materialize()
 
     def _external_arrays(self) -> tuple[dict[int, NDArray], dict[int, DeviceArray]]:
@@ -327,7 +328,7 @@ class PlannedProgram:
             return
         self._require_values()
         if self._head_arrays or out_grads is not None:
-            load_head_gradients(self._head_arrays, self.binding.symbol.list_outputs(), out_grads)
+            load_head_gradients(self._head_arrays, self._output_names, out_grads)
         self.modes.current.is_train = is_train
         self.run(self.compiled.num_forward, len(self.compiled.nodes), observers)
         self._backward_runs = 1

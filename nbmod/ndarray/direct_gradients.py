@@ -12,8 +12,7 @@ once, and `DirectGradients` knows which leaves have their gradient by then:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 from ..graph import Entry, Graph
@@ -29,42 +28,45 @@ class DirectGradients:
     ----------
     groups : list of LeafGroup
         What to differentiate by, so that these operations run.
-    leaves : list of Marked
-        The leaves in these groups.
     """
 
     def __init__(self, graph: Graph):
-        self.groups = [node for node in graph.variables if isinstance(node, LeafGroup)]
-        self.leaves = [*{id(leaf): leaf for group in self.groups for leaf in group.leaves}.values()]
-        self._written: set[int] = set()
+        self.groups = [node for node in graph.variables
+                       if isinstance(node, LeafGroup) and node.leaves]
+        self._written: list[LeafGroup] = []
+
+    @property
+    def leaves(self) -> list[Marked]:
+        """The leaves in these groups."""
+        return [*{id(leaf): leaf for group in self.groups for leaf in group.leaves}.values()]
 
     def has_written(self, leaf: Marked) -> bool:
         """Whether the array of a leaf has a contribution of this pass."""
-        return id(leaf) in self._written
+        return any([leaf is each for group in self._written for each in group.leaves])
 
-    @contextmanager
-    def receiving(self) -> Iterator[None]:
-        """The backward pass: groups know of it."""
+    def __enter__(self) -> None:
         for group in self.groups:
             group.direct = self
-        try:
-            yield
-        finally:
-            for group in self.groups:
-                group.direct = None
 
-    @contextmanager
-    def writing(self, leaves: Sequence[Marked]) -> Iterator[None]:
-        """A block that writes the gradients of leaves, or adds to them, as they request."""
-        kept: list[tuple[Marked, Any]] = [] if not self._written else [
-            (leaf, leaf.grad.copy()) for leaf in leaves
-            if leaf.request == "write" and id(leaf) in self._written]
-        yield
+    def __exit__(self, *error: object) -> None:
+        for group in self.groups:
+            group.direct = None
+
+    def begin(self, group: LeafGroup) -> list[tuple[Marked, Any]]:
+        """The gradients in a group that the operation is going to overwrite, but shall add to."""
+        if not self._written:
+            return []
+        written = {id(leaf) for each in self._written for leaf in each.leaves}
+        return [(leaf, leaf.grad.copy()) for leaf in group.leaves
+                if leaf.request == "write" and id(leaf) in written]
+
+    def end(self, group: LeafGroup, kept: Sequence[tuple[Marked, Any]]) -> None:
+        """The gradients in a group are written: add what `begin` returned."""
         for leaf, before in kept:
             leaf.grad[:] = before + leaf.grad
-        for leaf in leaves:
+        for leaf in group.leaves:
             leaf.fresh = True
-        self._written.update(map(id, leaves))
+        self._written.append(group)
 
 
 def unfold(graph: Graph) -> Graph:

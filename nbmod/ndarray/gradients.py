@@ -14,7 +14,7 @@ from .invocation import invoke
 from .ndarray import NDArray
 from .recording import RecordingScope
 from .sparse_array import of_value, share_rows
-from .tape import Marked, Recorded, entry_with_value, free, live_entry
+from .tape import LeafGroup, Marked, Recorded, entry_with_value, free, live_entry
 from .tape_backward import Gradient, differentiate
 
 __all__ = ["array_list", "backward", "grad", "mark_variables"]
@@ -134,7 +134,7 @@ def backward(heads: Arrays, head_grads: HeadGrads = None, retain_graph: bool = F
     if not (wrt or direct.groups):
         raise MXNetError("backward: no array that the heads were computed from has a gradient; "
                          "call attach_grad() on it before recording")
-    with direct.receiving():
+    with direct:
         results = outputs.differentiate([*wrt, *direct.groups], train_mode, False)
     if not retain_graph:
         free(outputs.graph.nodes)
@@ -193,7 +193,7 @@ def grad(heads: Arrays, variables: Arrays, head_grads: HeadGrads = None,
     flowing = [leaf for leaf in own if any(leaf is each for each in wrt)]
     groups = [group for group in direct.groups
               if any(leaf is each for leaf in group.leaves for each in wrt)]
-    with _lent(direct.leaves), direct.receiving():
+    with _lent(direct.leaves), direct:
         results = outputs.differentiate([*flowing, *groups], train_mode, create_graph)
         flows = {id(leaf): result for leaf, result in zip(flowing, results, strict=False)}
         with RecordingScope(False, False):
@@ -299,7 +299,7 @@ class _Heads:
                                  f"{head.dtype.__name__}")
         return list(grads)
 
-    def differentiate(self, wrt: Sequence[Marked], training: bool, create_graph: bool
+    def differentiate(self, wrt: Sequence[Marked | LeafGroup], training: bool, create_graph: bool
                       ) -> list[Gradient]:
         """The gradients for leaves `wrt`."""
         entries = []

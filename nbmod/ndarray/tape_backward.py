@@ -15,11 +15,19 @@ from ..base import MXNetError
 from ..context import Context
 from ..execution.interpreter import Interpreter, named, to_context
 from ..graph import Entry, Graph, Node
+from ..ops import OPS
 from ..ops.device import device_of
 from ..ops.op import Spec
 from ..passes.gradient import gradient
-from .eager import specs_of
-from .tape import Recorded, direct_op, save_for_backward
+from .eager import execute, specs_of
+from .tape import (
+    DirectGradientOp,
+    LeafGroup,
+    Marked,
+    Recorded,
+    direct_op,
+    save_for_backward,
+)
 
 __all__ = ["Gradient", "differentiate"]
 
@@ -38,6 +46,8 @@ class Gradient(NamedTuple):
 def differentiate(graph: Graph, heads: Sequence[Entry], wrt: Sequence[Recorded], training: bool,
                   create_graph: bool) -> list[Gradient]:
     """The gradients of the outputs of `graph`, with head gradients `heads`, for leaves `wrt`."""
+    if not create_graph and (flows := _flow_of_calls(graph, heads, wrt, training)) is not None:
+        return [Gradient(flows.get(Entry(leaf)), None, False) for leaf in wrt]
     grads, tape = gradient(graph, wrt, heads), TapeFacts()
     nodes = [node for node in Graph(grads).nodes if not isinstance(node, Recorded)]
     values = {entry: _saved(entry) for entry in (
@@ -49,6 +59,56 @@ def differentiate(graph: Graph, heads: Sequence[Entry], wrt: Sequence[Recorded],
                      tape.entry(entry) if create_graph else None,
                      _owns_memory(entry) and entry not in grads[:i])
             for i, (entry, leaf) in enumerate(zip(grads, wrt, strict=True))]
+
+
+def _flow_of_calls(graph: Graph, heads: Sequence[Entry], wrt: Sequence[Recorded], is_train: bool
+                   ) -> dict[Entry, Any] | None:
+    """The gradients of leaves if the tape consists of calls of networks alone, else None.
+
+    These are walked back without a gradient graph, which would take longer than a small network.
+    """
+    nodes, ends = [node for node in graph.nodes if isinstance(node, Recorded)], {*map(id, wrt)}
+    calls = [(node, node.op) for node in nodes if isinstance(node.op, DirectGradientOp)]
+    if len(calls) < len(nodes) - len(graph.variables) or not all([
+            id(node) in ends for node in graph.variables if isinstance(node, (Marked, LeafGroup))]):
+        return None
+    flows: dict[Entry, Any] = {}
+    for entry, head in zip(graph.outputs, heads, strict=True):
+        _add(flows, entry, _saved(head))
+    for node, op in reversed(calls):
+        heads_of_node = [flows.get(Entry(node, index)) for index in range(node.num_visible)]
+        if op.head_gradients() and all([head is None for head in heads_of_node]):
+            continue
+        filled = [_zeros(node, index) if head is None else head
+                  for index, head in enumerate(heads_of_node)]
+        try:
+            flowing = op.gradients(node, filled, is_train)
+        except Exception as error:
+            located = named(f"backward of {node.name}", error)
+            if located is error:
+                raise
+            raise located from error
+        for entry, flow in zip(node.inputs, flowing, strict=True):
+            _add(flows, entry, flow)
+    for leaf in wrt:
+        if Entry(leaf) not in flows:
+            flows[Entry(leaf)] = _zeros(leaf, 0)
+    return flows
+
+
+def _zeros(node: Recorded, index: int) -> Any:
+    spec = node.specs[index]
+    assert spec is not None
+    return device_of(node.ctx).full(*spec, 0)
+
+
+def _add(flows: dict[Entry, Any], entry: Entry, flow: Any) -> None:
+    """Add to the gradient of an entry, in an array of its own."""
+    node = entry.node
+    assert isinstance(node, Recorded)
+    if entry in flows:
+        flow = execute(OPS["_grad_add"](), [flows[entry], flow], device_of(node.ctx))[0]
+    flows[entry] = flow
 
 
 def _saved(entry: Entry) -> Any:
