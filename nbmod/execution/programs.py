@@ -37,8 +37,8 @@ def planned_program(binding: BindArguments, shared: SharedMemory, states: States
                     optimize: bool = True) -> PlannedProgram:
     """Compile a network and give its plan arrays; without `optimize`, no pass changes its graph."""
     options = binding.options(optimize)
-    if optimize and binding.compiled is not None:
-        return PlannedProgram(binding, binding.compiled, shared, states, options)
-    with explained(binding.inferred):
-        compiled = compile_graph(binding.inferred, options)
+    compiled = binding.compiled if optimize else None
+    if compiled is None:
+        with explained(binding.inferred):
+            compiled = compile_graph(binding.inferred, options)
     return PlannedProgram(binding, compiled, shared, states, options)
