@@ -19,7 +19,15 @@ from .graph import Entry, Graph, Node
 from .ndarray import NDArray
 from .ndarray.gradients import array_list, backward, grad, mark_variables
 from .ndarray.recording import STATE, RecordingScope
-from .ndarray.tape import Recorded, entry_of, is_any_recorded, live_entry, save_for_backward
+from .ndarray.tape import (
+    DirectGradientOp,
+    LeafGroup,
+    Recorded,
+    entry_of,
+    is_any_recorded,
+    live_entry,
+    save_for_backward,
+)
 from .ops.op import Call, Op
 
 if TYPE_CHECKING:
@@ -151,11 +159,19 @@ def get_symbol(x: NDArray) -> Symbol:
                          "from arrays with attach_grad(), under autograd.record()")
     clones: dict[int, Node] = {}
     for node in Graph([entry]).nodes:
-        inputs = [Entry(clones[id(source)], index) for source, index in node.inputs]
-        prefix = "var" if node.op is None else "node_"
-        count = sum((clone.op is None) == (node.op is None) for clone in clones.values())
-        attrs = {} if node.op is None else node.op.to_attrs()
-        clones[id(node)] = Node(node.op, f"{prefix}{count}", inputs, attrs)
+        if isinstance(node, LeafGroup):
+            continue
+        sources = node.inputs
+        if isinstance(node.op, DirectGradientOp) and isinstance(node, Recorded):
+            sources = node.op.all_inputs(node)
+        for each in (*[source.node for source in sources], node):
+            if id(each) not in clones:
+                prefix = "var" if each.op is None else "node_"
+                count = sum((clone.op is None) == (each.op is None) for clone in clones.values())
+                inputs = [Entry(clones[id(source)], index) for source, index in sources
+                          ] if each is node else ()
+                attrs = {} if each.op is None else each.op.to_attrs()
+                clones[id(each)] = Node(each.op, f"{prefix}{count}", inputs, attrs)
     return Symbol([Entry(clones[id(entry.node)], entry.index)])
 
 

@@ -5,8 +5,8 @@ them are on the tape.  It copies the inputs into the executor's arrays, runs, an
 of the outputs.  Parameters are bound as they are: nothing is copied, and the executor writes their
 gradients where `autograd` expects them (`network_call`).
 
-Run node by node are networks whose shapes follow from values, and small ones (`inline_limit`), as
-by MXNet.
+Run node by node are networks whose shapes follow from values, small ones (`inline_limit`), as by
+MXNet, and calls of signatures that do not come again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ..context import Context, current_context, resolve
 from ..core.fork import fresh
 from ..executor import Executor
 from ..graph import Entry, Graph
-from ..ndarray import NDArray, mutation, zeros
+from ..ndarray import NDArray, mutation
 from ..ndarray.recording import STATE, RecordingScope
 from ..ndarray.tape import Marked, live_entry, require_unrecorded
 from ..ops.device import device_of
@@ -40,6 +40,9 @@ Results: TypeAlias = Any  # type: ignore[explicit-any]
 _FLAGS = {"static_alloc", "static_shape", "inline_limit", "forward_bulk_size",
           "backward_bulk_size", "data_indices", "param_indices", "subgraph", "is_dynamic"}
 _TRUE = {"1", "true", "True"}
+_MANY, _REMEMBERED = 8, 1024
+"""Signatures that did not come again: from the first number on, one is bound when it does, if it is
+among the last ones."""
 
 
 class _Bound(NamedTuple):
@@ -107,6 +110,7 @@ class CachedOp:
         self._slots = Slots()
         self._last: Executor | None = None
         self._bound: dict[Context, _Bound] = {}
+        self._single: dict[Hashable, None] = {}
 
     @property
     def executor(self) -> Executor | None:
@@ -126,7 +130,7 @@ class CachedOp:
         """
         self._monitor = callback, monitor_all
         for slot in self._slots.all:
-            for call in slot.calls.values():
+            for call in [*slot.calls.values()]:
                 call.executor.set_monitor_callback(callback, monitor_all)
 
     # -- calls -----------------------------------------------------------------------------------
@@ -218,9 +222,11 @@ class CachedOp:
             id(array) if name in states else (array._data.shape, array._data.dtype, type(array))
             for name, array in inputs.items()])
         lease = self._slots.take(signature)
+        call = lease.slot.find(signature)
+        if self._is_one_of_many(signature, call is not None):
+            return run_nodes(self._graph, {**bound.arrays, **inputs}, ctx)
         STATE.recording = False
         try:
-            call = lease.slot.calls.get(signature)
             if call is None:
                 call = self._bind(signature, lease, inputs, flowing, bound, ctx, is_recorded)
             self._last = call.executor
@@ -235,15 +241,33 @@ class CachedOp:
                 result._entry = Entry(node, index)
         return results
 
+    def _is_one_of_many(self, signature: Hashable, is_bound: bool) -> bool:
+        """Whether nodes run one by one, since every call is of another signature.
+
+        To bind an executor takes longer than to run it once.
+        """
+        if is_bound:
+            if self._single:
+                self._single.pop(signature, None)
+            return False
+        if signature in self._single or self._slots.known(signature) is not None:
+            self._single.pop(signature, None)
+            return False
+        self._single[signature] = None
+        if len(self._single) > _REMEMBERED:
+            del self._single[next(iter(self._single))]
+        return len(self._single) > _MANY
+
     def _bind(self, signature: Hashable, lease: Lease, inputs: Mapping[str, NDArray],
               flowing: Sequence[str], bound: _Bound, ctx: Context, is_recorded: bool
               ) -> NetworkCall:
         """Bind an executor in a slot; one that is bound in another slot is compiled already."""
         leaves = bound.leaves if is_recorded else {}
-        own = {name: array if name in self._states else
-               zeros(array.shape, ctx, array.dtype, array.stype) for name, array in inputs.items()}
+        own = {name: array if name in self._states else lease.slot.buffer(name, array)
+               for name, array in inputs.items()}
         grads = {name: leaf.grad for name, leaf in leaves.items()} | {
-            name: zeros(own[name].shape, ctx, own[name].dtype) for name in flowing}
+            name: lease.slot.buffer(f"gradient of {name}", inputs[name].tostype("default"))
+            for name in flowing}
         requests = dict.fromkeys(flowing, "write") | {name: leaf.request
                                                       for name, leaf in leaves.items()}
         with self._lock:
@@ -263,8 +287,8 @@ class CachedOp:
             if self._monitor[0] is not None:
                 executor.set_monitor_callback(*self._monitor)
             copied = {name: executor.arg_dict[name] for name in inputs if name not in self._states}
-            call = NetworkCall(executor, copied, flowing, [*leaves.values()])
-            lease.slot.calls[signature] = call
+            call = NetworkCall(executor, copied, flowing, leaves)
+            lease.slot.add(signature, call)
         return call
 
 

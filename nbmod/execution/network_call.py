@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, ClassVar
 from ..base import MXNetError
 from ..core.fork import fresh
 from ..graph import Entry, Graph, Node
-from ..ndarray import NDArray, invoke
+from ..ndarray import NDArray, invoke, zeros
 from ..ndarray.recording import RecordingScope
 from ..ndarray.tape import DirectGradientOp, LeafGroup, Recorded, entry_of
 from ..ops.internal import ZeroGradient
 from ..ops.op import Backward, Spec
 from ..ops.random import rng
+from .bind import resized
 from .interpreter import Value
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class NetworkCall(DirectGradientOp):
         Those to which the inputs of a call are copied.
     flowing : sequence of str
         Inputs that are on the tape.
-    leaves : sequence of Marked
+    leaves : dict of str to Marked
         Parameters with gradients.
     """
 
@@ -51,10 +52,10 @@ class NetworkCall(DirectGradientOp):
     needs: ClassVar = ("ograds",)
 
     def __init__(self, executor: Executor, copied: Mapping[str, NDArray], flowing: Sequence[str],
-                 leaves: Sequence[Marked]):
-        graph = Graph(executor._symbol.entries)
+                 leaves: Mapping[str, Marked]):
+        self._graph = graph = Graph(executor._symbol.entries)
         self.executor, self.copied, self.flowing = executor, copied, tuple(flowing)
-        self.leaves = tuple(leaves)
+        self.leaves = leaves
         self.specs = [Spec(output.shape, output._data.dtype) for output in executor.outputs]
         ops = [node.required_op for node in graph.nodes if node.op is not None]
         self.draws = any(op.random for op in ops)
@@ -85,7 +86,7 @@ class NetworkCall(DirectGradientOp):
 
     def record(self, lease: Lease, entries: Sequence[Entry], ctx: Context) -> Recorded:
         """Record a call that has run; `entries` are those of the inputs on the tape."""
-        node = Recorded(self, [*entries, Entry(LeafGroup(self.leaves, ctx))], ctx)
+        node = Recorded(self, [*entries, Entry(LeafGroup([*self.leaves.values()], ctx))], ctx)
         node.specs, node.values = [*self.specs], [None] * len(self.specs)
         node.state["lease"] = lease
         return node
@@ -101,10 +102,14 @@ class NetworkCall(DirectGradientOp):
             group.direct.end(group, kept)
         return [*[flow._data for flow in self._flows], group]
 
+    def all_inputs(self, node: Recorded) -> list[Entry]:
+        known = dict(zip(self.flowing, node.inputs, strict=False))
+        known |= {name: Entry(leaf) for name, leaf in self.leaves.items()}
+        return [known.get(each.name) or Entry(each) for each in self._graph.variables]
+
     def unfolded(self, node: Recorded) -> list[Entry]:
         executor, lease = self.executor, node.state["lease"]
-        graph = Graph(executor._symbol.entries)
-        for each in graph.nodes:
+        for each in self._graph.nodes:
             if each.op is not None and each.op.random:
                 raise MXNetError(f"create_graph: {each.describe()} draws random numbers, so the "
                                  "network cannot be run again to record its gradient; call it "
@@ -115,7 +120,7 @@ class NetworkCall(DirectGradientOp):
             for name in self.copied:   # the executor's own arrays, which later calls overwrite
                 arrays[name] = NDArray(arrays[name].copy()._data, node.ctx)
                 arrays[name]._entry = flowing.get(name)
-            return [*map(entry_of, run_nodes(graph, arrays, node.ctx))]
+            return [*map(entry_of, run_nodes(self._graph, arrays, node.ctx))]
 
 
 def run_nodes(graph: Graph, arrays: dict[str, NDArray], ctx: Context) -> list[NDArray]:
@@ -133,11 +138,43 @@ def run_nodes(graph: Graph, arrays: dict[str, NDArray], ctx: Context) -> list[ND
 
 
 class Slot:
-    """Executors by signature, which share arenas: one of them runs at a time."""
+    """Executors by signature, which share arenas and inputs: one of them runs at a time.
+
+    Attributes
+    ----------
+    calls : dict
+        At most `LARGEST`, the most recently used last.
+    """
+
+    LARGEST = 64
 
     def __init__(self, number: int):
         self.number = number
         self.calls: dict[Hashable, NetworkCall] = {}
+        self._buffers: dict[str, NDArray] = {}
+
+    def find(self, signature: Hashable) -> NetworkCall | None:
+        """The executor for calls of a signature."""
+        call = self.calls.pop(signature, None)
+        if call is not None:
+            self.calls[signature] = call
+        return call
+
+    def add(self, signature: Hashable, call: NetworkCall) -> None:
+        """Keep an executor for calls of a signature."""
+        self.calls[signature] = call
+        if len(self.calls) > self.LARGEST:
+            del self.calls[next(iter(self.calls))]
+
+    def buffer(self, name: str, like: NDArray) -> NDArray:
+        """An array of the shape of `like`, in memory that calls of other shapes use, too."""
+        if like.is_sparse:
+            return zeros(like.shape, like.context, like.dtype, like.stype)
+        array = self._buffers.get(name)
+        if (array is None or array.size < like.size or array.dtype != like.dtype
+                or array.context != like.context):
+            array = self._buffers[name] = zeros(like.shape, like.context, like.dtype)
+        return resized(array, like.shape)
 
 
 class Lease:
@@ -215,7 +252,8 @@ class Slots:
 
     def known(self, signature: Hashable) -> NetworkCall | None:
         """A call of this signature in any slot."""
-        return next((slot.calls[signature] for slot in self.all if signature in slot.calls), None)
+        calls = [slot.calls.get(signature) for slot in self.all]
+        return next((call for call in calls if call is not None), None)
 
     def _made(self) -> Slot:
         self.all.append(Slot(len(self.all)))

@@ -111,6 +111,10 @@ class DirectGradientOp(Op):
         """
 
     @abstractmethod
+    def all_inputs(self, node: Recorded) -> Sequence[Entry]:
+        """The inputs of a call: each leaf of the group, and those that no gradient reaches."""
+
+    @abstractmethod
     def unfolded(self, node: Recorded) -> Sequence[Entry]:
         """Record the operations of which this one consists; returns entries of its outputs."""
 

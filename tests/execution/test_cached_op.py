@@ -373,3 +373,40 @@ def test_out_receives_the_outputs_and_their_gradients():
     y.backward()
     np.testing.assert_array_equal(out.asnumpy(), y.asnumpy())
     np.testing.assert_array_equal(grad, x.grad.asnumpy())
+
+
+# -- many signatures -------------------------------------------------------------------------------
+
+def test_signatures_that_do_not_come_again_are_not_bound():
+    symbol = network()
+    arrays = parameters(symbol, data=(3, 4))
+    net, nodes = cached(symbol, arrays), cached(symbol, arrays, NODES)
+    with mx.exact():
+        for rows in range(2, 62):
+            with mx.autograd.record():
+                y = net(array(rows, 4))
+            y.backward()
+            gradient = arrays["fc0_weight"].grad.asnumpy()
+            with mx.autograd.record():
+                y = nodes(array(rows, 4))
+            y.backward()
+            np.testing.assert_array_equal(gradient, arrays["fc0_weight"].grad.asnumpy())
+    slot, = net._slots.all
+    assert len(slot.calls) == 8
+    for _ in range(2):
+        net(array(500, 4))
+    assert len(slot.calls) == 9
+
+
+def test_signatures_share_the_memory_of_inputs_and_the_least_used_is_dropped():
+    symbol = mx.sym.tanh(mx.sym.sin(mx.sym.exp(mx.sym.var("data"))))
+    net = mx.nd.CachedOp(symbol)
+    for _ in range(2):
+        for rows in range(80, 0, -1):
+            x = array(rows, 2)
+            np.testing.assert_allclose(net(x).asnumpy(), np.tanh(np.sin(np.exp(x.asnumpy()))),
+                                       rtol=1e-5)
+    slot, = net._slots.all
+    assert len(slot.calls) == 64
+    memory = [call.executor.arg_dict["data"].handle for call in slot.calls.values()]
+    assert all(np.shares_memory(memory[0], each) for each in memory)
