@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 import nbmod as mx
+from tests.compare import assert_like
+from tests.programs import cached_op_calls
 
 NODES = (("inline_limit", 1000),)
 """Flags with which nodes run one by one."""
@@ -410,3 +412,75 @@ def test_signatures_share_the_memory_of_inputs_and_the_least_used_is_dropped():
     assert len(slot.calls) == 64
     memory = [call.executor.arg_dict["data"].handle for call in slot.calls.values()]
     assert all(np.shares_memory(memory[0], each) for each in memory)
+
+
+# -- other storage, other devices ------------------------------------------------------------------
+
+@pytest.mark.parametrize("request_", ["write", "add"])
+def test_sparse_gradients_equal_those_of_the_operators(request_):
+    embedding = mx.sym.Embedding(mx.sym.var("data"), mx.sym.var("w"), input_dim=20, output_dim=4,
+                                 sparse_grad=True)
+    symbol = mx.sym.tanh(mx.sym.FullyConnected(mx.sym.exp(embedding), num_hidden=3, name="fc"))
+    results = []
+    for flags in ((), NODES):
+        arrays = {"w": array(20, 4), "fc_weight": array(3, 12), "fc_bias": array(3)}
+        for name, x in arrays.items():
+            x.attach_grad(request_, stype="row_sparse" if name == "w" else None)
+        net, ids = cached(symbol, arrays, flags), mx.nd.array([[1, 2, 3], [4, 2, 1]])
+        for train in (True, False):
+            with mx.autograd.record(train_mode=train):
+                y = net(ids) + net(ids + 3)
+            gradient, = mx.autograd.grad(y, [arrays["w"]], retain_graph=True)
+            y.backward()
+            assert gradient.stype == arrays["w"].grad.stype == "row_sparse"
+            results.append([gradient.asnumpy(), gradient.indices.asnumpy(), *state(arrays, [])])
+    for one, other in zip(results[0] + results[1], results[2] + results[3], strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.gpu
+def test_calls_on_a_gpu_equal_those_on_the_cpu():
+    symbol, results = network(), []
+    for ctx in (mx.cpu(), mx.gpu()):
+        arrays = {name: x.as_in_context(ctx) for name, x in
+                  parameters(symbol, data=(3, 4)).items()}
+        for name in {*symbol.list_arguments()} & {*arrays}:
+            arrays[name].attach_grad()
+        net, x = cached(symbol, arrays), array(3, 4).as_in_context(ctx)
+        x.attach_grad()
+        with mx.autograd.record():
+            y = net(x) + net(x * 2)
+        y.backward()
+        results.append([y.asnumpy(), net(x).asnumpy(), *state(arrays, [x])])
+    for one, other in zip(*results, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)    # other orders of sums
+
+
+# -- monitors, and MXNet ---------------------------------------------------------------------------
+
+def test_monitors_see_every_operator_of_all_slots():
+    symbol = network()
+    net, seen = cached(symbol, parameters(symbol, data=(3, 4))), []
+    for x in (array(3, 4), array(5, 4)):
+        net(x)
+    net.set_monitor_callback(lambda name, value: seen.append(name))
+    net(array(3, 4))
+    with mx.autograd.record():
+        net(array(3, 4))
+    outputs = [name for name in seen if name.endswith("_output")]
+    assert outputs == 2 * [f"{kind}{index}_output" for index in range(2)
+                           for kind in ("fc", "bn", "tanh")]
+    seen.clear()
+    net.set_monitor_callback(None)
+    net(array(3, 4))
+    assert not seen
+
+
+@pytest.fixture(scope="module")
+def theirs(oracle):
+    return oracle.call("mx_scripts.run", "cached_op_calls", "answers")
+
+
+@pytest.mark.parametrize("program", cached_op_calls.PROGRAMS, ids=lambda each: each.__name__)
+def test_rules_are_those_of_mxnet(theirs, program):
+    assert_like(program(mx), theirs[program.__name__], 1e-4)    # float32
