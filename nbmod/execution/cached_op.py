@@ -100,7 +100,10 @@ class CachedOp:
         self._states = {node.name for node in graph.states}
         self._parameters = parameters
         self._names = [name for name in variables if name not in names]
-        self._runs_nodes = _runs_nodes(self._graph, _read_flags(flags))
+        ops = [node.op for node in self._graph.nodes if node.op is not None]
+        self._has_loops = any(op.runs_subgraphs for op in ops)      # which only executors run
+        self._runs_nodes = any(op.shape_of_values is not None for op in ops) or (
+            len(ops) <= _inline_limit(_read_flags(flags)) and not self._has_loops)
         self._monitor: tuple[MonitorCallback | None, bool] = (None, False)
         self._lock = fresh(threading.RLock())
         self.reset()
@@ -250,7 +253,8 @@ class CachedOp:
             if self._single:
                 self._single.pop(signature, None)
             return False
-        if signature in self._single or self._slots.known(signature) is not None:
+        if (self._has_loops or signature in self._single
+                or self._slots.known(signature) is not None):
             self._single.pop(signature, None)
             return False
         self._single[signature] = None
@@ -307,11 +311,9 @@ def _read_flags(flags: Sequence[tuple[str, Flag]]) -> dict[str, Flag]:
     return settings
 
 
-def _runs_nodes(graph: Graph, flags: Mapping[str, Flag]) -> bool:
-    """Whether the nodes of a network run one by one."""
-    ops = [node.op for node in graph.nodes if node.op is not None]
-    limit = 0 if str(flags.get("static_alloc")) in _TRUE else int(str(flags.get("inline_limit", 2)))
-    return len(ops) <= limit or any(op.shape_of_values is not None for op in ops)
+def _inline_limit(flags: Mapping[str, Flag]) -> int:
+    """The number of operators up to which nodes run one by one."""
+    return 0 if str(flags.get("static_alloc")) in _TRUE else int(str(flags.get("inline_limit", 2)))
 
 
 def _with_own_names(entries: Sequence[Entry]) -> list[Entry]:

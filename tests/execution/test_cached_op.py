@@ -349,6 +349,30 @@ def test_shapes_that_follow_from_values_run_node_by_node():
         assert ((x.grad.asnumpy() != 0).all(axis=1) == mask).all()
 
 
+def test_loops_run_on_executors_whatever_their_size():
+    def body(x, before):
+        h = mx.sym.tanh(mx.sym.FullyConnected(x, mx.sym.var("w"), no_bias=True, num_hidden=3)
+                        + before)
+        return h, h
+
+    outputs, last = mx.sym.contrib.foreach(body, mx.sym.var("data"), mx.sym.var("first"))
+    net = mx.nd.CachedOp(mx.sym.Group([outputs, last]))
+    for steps in (*range(1, 12), 2):
+        x, before, w = array(steps, 1, 3), array(1, 3), array(3, 3)
+        w.attach_grad()
+        with mx.autograd.record():
+            y, _ = net(*[{"data": x, "first": before, "w": w}[name] for name in
+                         mx.sym.Group([outputs, last]).list_inputs()])
+        y.backward()
+        gradient = w.grad.asnumpy()
+        with mx.autograd.record():
+            y, _ = mx.nd.contrib.foreach(lambda x, h, w=w: 2 * [mx.nd.tanh(mx.nd.FullyConnected(
+                x, w, no_bias=True, num_hidden=3) + h)], x, before)
+        y.backward()
+        # the executor multiplies all steps at once
+        np.testing.assert_allclose(gradient, w.grad.asnumpy(), rtol=1e-4, atol=1e-6)
+
+
 def test_wrong_arguments_are_named():
     net = mx.nd.CachedOp(network())
     with pytest.raises(mx.MXNetError, match="1 inputs are given, expected 13"):
