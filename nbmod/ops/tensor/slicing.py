@@ -270,6 +270,8 @@ class Concat(Op, name="Concat", aliases=("_sparse_concat", "concat")):
 
     variadic: ClassVar = "num_args"
     needs: ClassVar = ("ograd",)
+    has_equal_rests: ClassVar = False
+    """Whether inputs of unknown sizes have equal ones."""
 
     def infer_shape(self, ins, outs):
         rank = _rank([*ins, *outs])
@@ -285,10 +287,12 @@ class Concat(Op, name="Concat", aliases=("_sparse_concat", "concat")):
                          f"(size along dim {self.dim} aside) the inputs' shape and that of {name},")
         sizes = [shape[axis] if shape is not None else 0 for shape in ins]
         total = outs[0][axis] if outs[0] is not None else 0
-        if 0 not in sizes:
+        unknown = sizes.count(0)
+        if not unknown:
             total = sum(sizes)
-        elif sizes.count(0) == 1 and total > sum(sizes):
-            sizes[sizes.index(0)] = total - sum(sizes)
+        elif total > sum(sizes) and (unknown == 1 or self.has_equal_rests):
+            share, left = divmod(total - sum(sizes), unknown)
+            sizes = sizes if left else [size or share for size in sizes]
         return [_resized(rest, axis, size) for size in sizes], [_resized(rest, axis, total)]
 
     def concat_offsets(self, ins, outs):
@@ -318,7 +322,12 @@ class Concat(Op, name="Concat", aliases=("_sparse_concat", "concat")):
 
 
 class RnnParamConcat(Concat, name="_rnn_param_concat"):
-    """Concat under the name that Gluon gives to the packing of RNN parameters."""
+    """Concat under the name that Gluon gives to the packing of RNN parameters.
+
+    The unknown sizes are those of weights for inputs, one for each direction.
+    """
+
+    has_equal_rests: ClassVar = True
 
 
 @dataclass(frozen=True, kw_only=True)
