@@ -56,7 +56,17 @@ MODULES = (
     "nbmod.gluon.model_zoo.vision.resnet",
     "nbmod.gluon.model_zoo.vision.squeezenet",
     "nbmod.gluon.model_zoo.vision.vgg",
+    "nbmod.gluon.nn.activations",
+    "nbmod.gluon.nn.basic_layers",
+    "nbmod.gluon.nn.conv_layers",
+    "nbmod.gluon.nn.norm_layers",
+    "nbmod.gluon.nn.pooling_layers",
     "nbmod.gluon.parameter",
+    "nbmod.gluon.rnn.cell_containers",
+    "nbmod.gluon.rnn.cell_modifiers",
+    "nbmod.gluon.rnn.recurrent_cell",
+    "nbmod.gluon.rnn.rnn_cell",
+    "nbmod.gluon.rnn.rnn_layer",
     "nbmod.gluon.symbol_block",
     "nbmod.gluon.utils",
     "nbmod.history",
@@ -190,6 +200,8 @@ def public_methods(owner: type) -> Iterator[tuple[str, Any, list[str]]]:
     for name, found in vars(owner).items():
         method = found.__func__ if isinstance(found, (classmethod, staticmethod)) else found
         if not inspect.isfunction(method) or (name.startswith("_") and name != "__init__"):
+            continue
+        if name == "hybrid_forward":  # calls of a block have its arguments
             continue
         if "<string>" in method.__code__.co_filename:  # a dataclass writes such a method itself
             continue

@@ -1,7 +1,8 @@
 """`mx.gluon`: networks as Python classes, whose calls can be compiled.
 
-Gluon's layers, data loaders and trainers are not part of nbmod.  Their names exist, so that modules
-which define subclasses of them can be imported; making an object of one is an MXNetError.
+Gluon's trainer, data loaders and experimental parts are not part of nbmod.  Their names exist, so
+that modules which define subclasses of them can be imported; making an object of one is an
+MXNetError.
 
     base_parameter.py   `Parameter`: an array with a copy and a gradient on each device
     constant.py         `Constant`: a parameter with fixed values
@@ -14,15 +15,15 @@ which define subclasses of them can be imported; making an object of one is an M
     hybrid_block.py     `HybridBlock`: called on arrays or symbols, traced, exported
     symbol_block.py     `SymbolBlock`: a network given by a symbol, called on arrays
     block.py            MXNet's module path of these
-    loss.py          losses as functions of arrays or symbols
-    utils.py         `split_and_load`, `clip_global_norm`, `download` and others
-    model_zoo/       networks for images, as symbols
-    absent.py        makes the classes that exist by name only
-    nn.py            names of layers
-    rnn.py           names of recurrent layers
-    trainer.py       the name `Trainer`
-    data/            names of data sets and loaders
-    contrib/         names of experimental parts
+    nn/                 layers
+    rnn/                recurrent layers and cells
+    loss.py             losses as functions of arrays or symbols
+    trainer.py          the name `Trainer`
+    utils.py            `split_and_load`, `clip_global_norm`, `download` and others
+    model_zoo/          networks for images, as symbols
+    absent.py           makes the classes that exist by name only
+    data/               names of data sets and loaders
+    contrib/            names of experimental parts
 
 Begin with `base_parameter.py`.  Imports `autograd`, `base`, `checkpoint`, `compat.c_interface`,
 `context`, `core.atomic`, `core.reprs`, `core.scope`, `core.shape_semantics`, `executor`, `graph`,

@@ -10,15 +10,14 @@ __all__ = ["Absent", "absent_classes"]
 
 _INSTEAD = {"data": "mx.io and mx.image have iterators",
             "Trainer": "mx.mod.Module trains symbols, and mx.optimizer.get_updater updates arrays"}
-_OTHERWISE = ("define the network by mx.sym for mx.mod.Module, or by mx.nd with mx.autograd; what "
-              "HybridBlock.export has written runs by mx.gluon.SymbolBlock.imports")
+_OTHERWISE = "mx.gluon.nn and mx.gluon.rnn have layers, and mx.nd and mx.sym all operators"
 
 
 def _refuse(module: str, name: str) -> NoReturn:
     where = module.partition(".")[2]
     instead = next((text for key, text in _INSTEAD.items() if key in (*where.split("."), name)),
                    _OTHERWISE)
-    raise MXNetError(f"mx.{where}.{name}: Gluon is not part of nbmod; {instead}")
+    raise MXNetError(f"mx.{where}.{name}: this part of Gluon is not in nbmod; {instead}")
 
 
 class Absent:
