@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from .facts_json import to_json
+from .plan_chart import page_chart
 from .schema import BindFacts, Json
 
 __all__ = ["page"]
@@ -29,6 +30,7 @@ def page(facts: BindFacts, other: BindFacts | None = None, command: str = "") ->
                   lambda match: f"<style>\n{_file(match[1])}</style>", _file("index.html"))
     text = re.sub(r'<script src="([a-z]+\.js)"></script>',
                   lambda match: f"<script>\n{_file(match[1])}</script>", text)
+    text = text.replace('id="chart">', f'id="chart">{page_chart(facts.plan)}')
     others: Json = None if other is None else to_json(other)
     return _with_data(text, {"facts": to_json(facts), "other": others, "command": command})
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import nbmod as mx
 from nbmod.base import MXNetError
 from nbmod.explain.facts import plan_facts
-from nbmod.explain.plan_chart import _boxes
+from nbmod.explain.plan_chart import boxes_of
 from nbmod.ops.internal import CrossDeviceCopy
 from nbmod.passes.memory.verify import check_plan
 from tests.compare import assert_same
@@ -239,12 +239,11 @@ def test_the_plan_says_what_runs_where():
 
 def test_arenas_stand_one_above_the_other_in_the_chart():
     executor = in_parts()
-    boxes = [(offset, offset + size, first, last)
-             for offset, size, first, last, *_ in _boxes(plan_facts(executor.compiled))]
-    for number, (low, high, first, last) in enumerate(boxes):
-        for other_low, other_high, other_first, other_last in boxes[number + 1:]:
-            apart = other_low >= high or low >= other_high
-            assert apart or other_first > last or first > other_last
+    boxes = boxes_of(plan_facts(executor.compiled))
+    for number, one in enumerate(boxes):
+        for other in boxes[number + 1:]:
+            apart = other.low >= one.high or one.low >= other.high
+            assert apart or other.left >= one.right or one.left >= other.right
 
 
 def test_monitors_see_copies_and_contexts():

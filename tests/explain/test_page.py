@@ -307,7 +307,7 @@ def test_the_keyboard_reaches_everything(tried):
     tried.page.keyboard.press("Escape")
     assert tried.selected()["kind"] is None
     tried.page.keyboard.press(str(1 + views.index("memory")))
-    tried.page.locator("#view-memory canvas").focus()
+    tried.page.locator("#view-memory .plot").focus()
     outline = tried.page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
     assert outline == "solid"
     tried.page.keyboard.press("ArrowRight")
@@ -320,14 +320,34 @@ def test_the_keyboard_reaches_everything(tried):
 
 def test_a_click_on_a_box_selects_its_storage(tried, facts):
     tried.show("memory")
-    storage = max((index for index, each in enumerate(facts.plan.storages) if not each.held),
+    storage = max((index for index, each in enumerate(facts.plan.storages) if each.entries),
                   key=lambda index: facts.plan.storages[index].nbytes)
-    place = tried.page.evaluate(f"""() => {{
-        const view = window.app.opened.get("memory"), box = view.boxes[{storage}];
-        return {{x: (view.x(box.left) + view.x(box.right)) / 2,
-                 y: (view.y(box.low) + view.y(box.high)) / 2}}; }}""")
-    tried.page.locator("#view-memory canvas").click(position=place)
+    box = tried.page.locator(f"#view-memory [data-storage='{storage}']")
+    box.hover()
+    assert tried.page.locator(".tip").inner_text().startswith(
+        facts.plan.entries[facts.plan.storages[storage].entries[0]].name)
+    box.click()
     assert tried.selected()["storage"] == storage
+
+
+def test_the_plan_is_enlarged_around_the_selected_storage(tried, facts):
+    tried.show("memory")
+    storage = min((index for index, each in enumerate(facts.plan.storages) if each.nbytes),
+                  key=lambda index: facts.plan.storages[index].nbytes)
+    box = tried.page.locator(f"#view-memory [data-storage='{storage}']")
+    tried.page.evaluate(f"window.app.store.select('storage', {storage})")
+    whole = tried.page.locator(".addresses text").all_text_contents()
+    assert box.is_hidden()
+    for _ in range(6):
+        tried.page.get_by_label("Zoom in").click()
+    frame, shown = (tried.page.locator(f"#view-memory .storages {name}").bounding_box()
+                    for name in (".frame", ".chosen"))
+    assert box.is_visible() and shown["height"] >= 3
+    assert frame["y"] <= shown["y"] <= frame["y"] + frame["height"]
+    assert tried.page.locator(".addresses text").all_text_contents() != whole
+    tried.page.get_by_label("Whole plan").click()
+    assert box.is_hidden()
+    assert tried.page.locator(".addresses text").all_text_contents() == whole
 
 
 def test_a_gradient_is_shown_with_what_keeps_its_inputs_alive(tried):

@@ -28,7 +28,6 @@ class Plan {
     this.entriesOfNode = grouped(this.entries, entry => entry.node);
     this.gradients = grouped(this.steps, step => step.forward);
     this.remarksOfEntry = grouped(this.remarks, remark => remark.entry);
-    this.top = this.storages.reduce((sum, each) => sum + (each.held ? each.nbytes : 0), this.arena);
     this.assignSlots();
     this.remarksOfSlot = grouped(this.remarks,
       remark => remark.node == null ? null : this.slotOfNode[remark.node]);
@@ -102,27 +101,6 @@ class Plan {
     if (entry.storage != null) return `storage ${entry.storage}`;
     return {variable: "the caller's array", gradient: "the caller's gradient",
             constant: "a constant", unread: "none: nothing reads it"}[entry.kind] ?? "none";
-  }
-
-  /** Address of a storage among all arenas, held outputs above them. */
-  addresses() {
-    const starts = [];
-    Object.values(this.memory.arenas).reduce((sum, size) => { starts.push(sum); return sum + size; }, 0);
-    let held = this.arena;
-    return this.storages.map(storage => {
-      if (!storage.held) return (starts[storage.space] ?? 0) + storage.offset;
-      held += storage.nbytes;
-      return held - storage.nbytes;
-    });
-  }
-
-  /** What a storage is for: the kinds of boxes in the memory view. */
-  roleOf(storage) {
-    const isBackward = step => this.steps[step]?.phase === "backward";
-    if (storage.held) return "output";
-    if (storage.scratch_of != null) return "scratch";
-    if (isBackward(storage.first)) return "backward";
-    return isBackward(storage.last) ? "kept" : "forward";
   }
 
   /** Storages alive at a step, largest first. */
