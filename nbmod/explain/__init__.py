@@ -24,7 +24,8 @@
     ladder.py           the texts of NBMOD_DEBUG
     advice.py           what to change in a network, and what that changes
     html_page.py        the facts as a page: one HTML file, from the files in `page/`
-    plan_chart.py       the memory plan as an image
+    plan_chart.py       the memory plan as a picture, for documents and for the page
+    notebook.py         a plan, and two plans, in notebooks
     reproducer.py       a step by itself, as a script
 
 Facts are values that are decided at bind; nothing is recorded unless it is asked for.  Begin with

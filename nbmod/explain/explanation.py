@@ -19,6 +19,7 @@ from .facts import facts_of
 from .facts_json import from_json, to_json
 from .failures import facts_of_symbol, failure_of_bind
 from .node_history import NodeHistory
+from .notebook import explanation_html
 from .overview import overview
 from .pass_differences import passes_answer
 from .plan_comparison import compared
@@ -125,6 +126,9 @@ class Explanation:
 
     def __repr__(self) -> str:
         return overview(self.facts)
+
+    def _repr_html_(self) -> str:
+        return explanation_html(self.facts)
 
     # -- answers ------------------------------------------------------------------------------
 

@@ -12,9 +12,11 @@ import re
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from ..base import numbered
 from .facts_json import from_json, to_json
+from .notebook import comparison_html
 from .overview import pass_changes
 from .schema import (
     BindFacts,
@@ -24,14 +26,35 @@ from .schema import (
 )
 from .wording import Answer, described_node, described_tensor, listed, shortened
 
-__all__ = ["compared"]
+__all__ = ["Comparison", "compared"]
 
 StepKey = tuple[str, int]
 """The name of a step, and how many steps before it have it."""
 SWITCHED_OFF = "passes that are switched off"
 
 
-def compared(before: BindFacts, after: BindFacts) -> Answer:
+@dataclass(frozen=True, repr=False)
+class Comparison(Answer):
+    """What differs between two plans.
+
+    Attributes
+    ----------
+    before, after : BindFacts
+        The facts of both.
+    growths : dict of str to int
+        By their causes, the bytes that the second plan has more.
+    """
+
+    before: BindFacts
+    after: BindFacts
+    growths: Mapping[str, int]
+
+    def _repr_html_(self) -> str:
+        return comparison_html(self.before, self.after, str(self.data["first"] or ""),
+                               self.growths)
+
+
+def compared(before: BindFacts, after: BindFacts) -> Comparison:
     """Tell what differs between two plans."""
     before = _renamed(before, _new_names(before, after))
     network = list(_network(before, after))
@@ -50,10 +73,11 @@ def compared(before: BindFacts, after: BindFacts) -> Answer:
                   *(f"  {sum(each.values()):>+14,}  {cause}: "
                     f"{listed(_largest(each), 4)}"
                     for cause, each in causes.items())]
-    return Answer("\n".join(lines), {
+    return Comparison("\n".join(lines), {
         "equal": not first, "first": first, "network": network, "passes": passes,
         "gone": steps.gone, "new": steps.new, "changed": steps.changed, "moved": steps.moved,
-        "total": list(totals), "bytes": causes, "implementations": choices})
+        "total": list(totals), "bytes": causes, "implementations": choices}, before, after,
+        {cause: sum(each.values()) for cause, each in causes.items()})
 
 
 # -- names ----------------------------------------------------------------------------------------
