@@ -219,7 +219,7 @@ def tried(browser, written):
 
 def test_every_view_shows_the_selection(tried):
     assert tried.views() == [
-        "advice", "passes", "memory", "steps", "timeline", "gradient", "compare"]
+        "advice", "passes", "memory", "steps", "timeline", "gradient", "compare", "words"]
     for number, view in enumerate(tried.views(), 1):
         tried.page.keyboard.press(str(number))
         assert tried.page.locator(f"#view-{view}").is_visible()
@@ -328,6 +328,15 @@ def test_a_click_on_a_box_selects_its_storage(tried, facts):
         facts.plan.entries[facts.plan.storages[storage].entries[0]].name)
     box.click()
     assert tried.selected()["storage"] == storage
+
+
+def test_words_say_what_they_mean(tried):
+    tried.select("conv2_backward")
+    heading = tried.page.locator("#inspector h3", has_text="Storage").first
+    meaning = heading.get_attribute("title")
+    assert meaning.startswith("A piece of memory")
+    tried.show("words")
+    assert meaning in tried.page.locator("#view-words").inner_text()
 
 
 def test_the_plan_is_enlarged_around_the_selected_storage(tried, facts):
