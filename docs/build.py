@@ -23,26 +23,30 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import generate_api
+import generate_history
 
 ROOT = Path(__file__).resolve().parents[1]
 SITE = ROOT / "build" / "site"
 START = "docs/index.md"
-PAGES = ("docs/**/*.md", "bench/results/*.md", "README.md", "CONTRIBUTING.md", "CHANGELOG.md")
+PAGES = ("docs/**/*.md", "bench/**/*.md", "examples/*.md", "README.md", "CONTRIBUTING.md",
+         "CHANGELOG.md", "SECURITY.md")
 SECTIONS = {
-    "Begin": "docs/ten_minutes.md docs/tutorials/*.md",
+    "Begin": "docs/ten_minutes.md docs/tutorials/*.md examples/README.md",
     "Guides": "",
     "Reference": "docs/api/index.md docs/ops/README.md docs/ops/by_name.md docs/environment.md "
                  "docs/deviations.md docs/glossary.md",
     "How it works":
         "docs/architecture.md docs/tiny.md docs/internals/reading.md docs/internals/executor.md "
         "docs/explain.md docs/internals/*.md",
-    "Speed": "docs/bench/README.md docs/bench/*.md",
-    "Project": "docs/programs.md docs/archives/README.md docs/reliability.md CONTRIBUTING.md "
-               "CHANGELOG.md",
+    "Speed": "docs/bench/README.md docs/bench/history.md docs/bench/*.md bench/README.md",
+    "Project": "docs/programs.md docs/archives/README.md docs/reliability.md README.md "
+               "CONTRIBUTING.md CHANGELOG.md SECURITY.md",
 }
 """Captions of the navigation, with their pages; "Guides" has those of `docs/` that no other has."""
-ELSEWHERE = "README.md docs/ops/*.md docs/api/*.md docs/archives/*.md bench/results/*.md"
-"""Pages that others list: with some 200 more the navigation would be no help."""
+BELOW = {"docs/ops/README.md": "docs/ops/*.md", "docs/api/index.md": "docs/api/*.md",
+         "docs/archives/README.md": "docs/archives/*.md",
+         "docs/bench/history.md": "bench/results/*.md"}
+"""Pages that open in the navigation, with those below them."""
 
 
 # -- the tree that Sphinx reads -----------------------------------------------------------------
@@ -53,15 +57,17 @@ def pages() -> dict[str, str]:
     found = {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8")
              for pattern in PAGES for path in sorted(ROOT.glob(pattern))}
     found |= {f"docs/api/{name}": text for name, text in generate_api.pages().items()}
-    tables = "".join(
-        f"\n```{{toctree}}\n:hidden:\n:caption: {caption}\n\n"
-        + "".join(f"/{entry.removesuffix('.md')}\n" for entry in entries) + "```\n"
-        for caption, entries in contents(list(found)).items())
-    return found | {START: found[START] + tables}
+    found["docs/bench/history.md"] = generate_history.page()
+    for page, captions in contents(list(found)).items():
+        found[page] += "".join(
+            "\n```{toctree}\n:hidden:\n" + f":caption: {caption}\n" * bool(caption) + "\n"
+            + "".join(f"/{entry.removesuffix('.md')}\n" for entry in entries) + "```\n"
+            for caption, entries in captions.items())
+    return found
 
 
-def contents(there: list[str]) -> dict[str, list[str]]:
-    """Caption -> pages of the navigation, for the pages that there are."""
+def contents(there: list[str]) -> dict[str, dict[str, list[str]]]:
+    """Page -> caption -> pages below it in the navigation, for the pages that there are."""
     placed = {START}
 
     def take(patterns: str) -> list[str]:
@@ -72,11 +78,11 @@ def contents(there: list[str]) -> dict[str, list[str]]:
         return list(dict.fromkeys(taken))
 
     listed = {caption: take(patterns) for caption, patterns in SECTIONS.items()}
-    take(ELSEWHERE)
     listed["Guides"] = take("docs/*.md")
+    below = {page: {"": take(pattern)} for page, pattern in BELOW.items()}
     if lost := set(there) - placed:
         raise SystemExit(f"{__file__}: no section has {', '.join(sorted(lost))}")
-    return {caption: names for caption, names in listed.items() if names}
+    return {START: {caption: names for caption, names in listed.items() if names}, **below}
 
 
 def linked_files(found: dict[str, str]) -> set[str]:
@@ -169,6 +175,51 @@ def main(args: list[str]) -> int:
         '<!doctype html><meta charset="utf-8"><title>nbmod</title>'
         '<meta http-equiv="refresh" content="0; url=docs/index.html">'
         '<a href="docs/index.html">nbmod</a>\n', encoding="utf-8")
+    broken, outside = [], set()
+    for page in sorted(html.rglob("*.html")):
+        for link in sorted(document(page).links):
+            url = urlsplit(link)
+            if url.scheme or url.netloc:
+                outside.add(link)
+                continue
+            target = (page.parent / unquote(url.path)).resolve() if url.path else page
+            anchors = document(target).anchors if target.suffix == ".html" and (
+                target.is_file() and url.fragment not in ("", "top")) else {unquote(url.fragment)}
+            if not target.is_file() or unquote(url.fragment) not in anchors:
+                broken.append(f"{page.relative_to(html).as_posix()}: {link}")
+    return broken, sorted(outside)
+
+
+# -- the command --------------------------------------------------------------------------------
+
+
+def sphinx(builder: str, *options: str) -> int:
+    """Run Sphinx in a process of its own, with one of its builders."""
+    return subprocess.run(
+        [sys.executable, "-m", "sphinx", "-b", builder, "-c", str(ROOT / "docs"), "-W",
+         "--keep-going", "-q", "-j", "auto", "-d", str(SITE / "doctrees"), *options,
+         str(SITE / "source"), str(SITE / builder)]).returncode
+
+
+def main(args: list[str]) -> int:
+    """Build the site; 1 if anything is wrong."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--external", action="store_true", help="check external links, too")
+    parser.add_argument("--clean", action="store_true", help="begin with nothing")
+    chosen = parser.parse_args(args)
+    if chosen.clean:
+        shutil.rmtree(SITE, ignore_errors=True)
+    assemble(SITE / "source")
+    if status := sphinx("html"):
+        return status
+    html = SITE / "html"
+    (html / "index.html").write_text(
+        '<!doctype html><meta charset="utf-8"><title>nbmod</title>'
+        '<meta http-equiv="refresh" content="0; url=docs/index.html">'
+        '<a href="docs/index.html">nbmod</a>\n', encoding="utf-8")
+    (html / "docs" / "gallery").mkdir(exist_ok=True)
+    for path in gallery("*.html"):
+        shutil.copyfile(path, html / "docs" / "gallery" / path.name)
     broken, outside = check_links(html)
     print(f"{sum(1 for _ in html.rglob('*.html'))} pages, {len(broken)} links lead nowhere, "
           f"{len(outside)} lead out of the site")

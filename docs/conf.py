@@ -26,7 +26,6 @@ root_doc = "docs/index"
 extensions = ["myst_parser"]
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 4
-suppress_warnings = ["toc.not_included"]  # pages of operators and modules: their indexes list them
 html_theme = "furo"
 html_title = f"nbmod {release}"
 html_static_path = ["static"]

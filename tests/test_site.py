@@ -57,11 +57,40 @@ def test_relative_links_lead_somewhere(build):
 
 def test_the_navigation_has_every_page_once(build):
     there = [*build.pages()]
-    listed = [name for names in build.contents(there).values() for name in names]
-    assert len(set(listed)) == len(listed) > 40
-    assert {"docs/data.md", "docs/api/index.md", "docs/ops/by_name.md"} <= set(listed)
+    listed = [name for captions in build.contents(there).values() for names in captions.values()
+              for name in names]
+    assert sorted([build.START, *listed]) == sorted(there) and len(there) > 200
     with pytest.raises(SystemExit, match="no section has docs/lost/page.md"):
         build.contents([*there, "docs/lost/page.md"])
+
+
+RESULTS = """# Times
+
+| workload | nbmod | MXNet | ratio | PyTorch | ratio |
+|---|--:|--:|--:|--:|--:|
+| train 64 | 1 | 2 | **0.5** | 4 | 0.25 |
+| lost | 1 | - | - | 4 | 0.25 |
+
+| workload | other |
+|---|--:|
+| train 1 | 9 |
+"""
+
+
+def test_the_history_of_benchmarks_is_that_of_their_tables(build, monkeypatch):
+    history = build.generate_history
+    assert history.ratios_in(RESULTS) == {"train 64": 0.5}
+    assert history.ratios_in(RESULTS.replace("| ratio |", "| goal |")) == {"train 64": 2.0}
+    assert history.ratios_in("# Times\n\n| file | size |\n|---|--:|\n| a | 3 |\n") == {}
+    ratios = [0.8, 0.81, 0.8, 0.79, 0.4, 0.41, 0.4, 0.4]
+    found = [history.Version(f"commit{number}", "2026-01-01", {"train 64": ratio})
+             for number, ratio in enumerate(ratios)]
+    assert history.table(found).endswith("| 0.50 since commit4 |\n")
+    page = history.page()
+    assert all(f"results/{path.name})" in page for path in history.results())
+    monkeypatch.setattr(history, "_git", lambda *command: "")
+    assert [each.commit for each in history.versions(ROOT / "bench/results/cpu-engine.md")] == [
+        "now"]
 
 
 def test_the_site_builds_without_warnings_and_dead_links():
