@@ -23,11 +23,16 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import generate_api
+import generate_gallery
 import generate_history
 
 ROOT = Path(__file__).resolve().parents[1]
 SITE = ROOT / "build" / "site"
 START = "docs/index.md"
+GALLERY = "docs/gallery.md"
+SHOWN = (r"![Memory over steps](gallery/\1.svg)"
+         r'\n\n<a href="gallery/\1.html">The page of this plan</a>')
+"""What a place for a network becomes in the gallery."""
 PAGES = ("docs/**/*.md", "bench/**/*.md", "examples/*.md", "README.md", "CONTRIBUTING.md",
          "CHANGELOG.md", "SECURITY.md")
 SECTIONS = {
@@ -37,7 +42,7 @@ SECTIONS = {
                  "docs/deviations.md docs/glossary.md",
     "How it works":
         "docs/architecture.md docs/tiny.md docs/internals/reading.md docs/internals/executor.md "
-        "docs/explain.md docs/internals/*.md",
+        "docs/explain.md docs/gallery.md docs/internals/*.md",
     "Speed": "docs/bench/README.md docs/bench/history.md docs/bench/*.md bench/README.md",
     "Project": "docs/programs.md docs/archives/README.md docs/reliability.md README.md "
                "CONTRIBUTING.md CHANGELOG.md SECURITY.md",
@@ -58,6 +63,7 @@ def pages() -> dict[str, str]:
              for pattern in PAGES for path in sorted(ROOT.glob(pattern))}
     found |= {f"docs/api/{name}": text for name, text in generate_api.pages().items()}
     found["docs/bench/history.md"] = generate_history.page()
+    found[GALLERY] = re.sub(r"<!-- ([\w-]+) -->", SHOWN, found[GALLERY])
     for page, captions in contents(list(found)).items():
         found[page] += "".join(
             "\n```{toctree}\n:hidden:\n" + f":caption: {caption}\n" * bool(caption) + "\n"
@@ -99,6 +105,7 @@ def assemble(target: Path) -> None:
     found = pages()
     made = {name: text.encode() for name, text in found.items()}
     made |= {name: (ROOT / name).read_bytes() for name in linked_files(found)}
+    made |= {f"docs/gallery/{path.name}": path.read_bytes() for path in gallery("*.svg")}
     for path in [path for path in target.rglob("*") if path.is_file()]:
         if path.relative_to(target).as_posix() not in made:
             path.unlink()
@@ -107,6 +114,16 @@ def assemble(target: Path) -> None:
         if not path.exists() or path.read_bytes() != data:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(data)
+
+
+def gallery(pattern: str) -> list[Path]:
+    """Pictures or pages of the gallery, which are made again if a file of the package is newer."""
+    folder, sources = SITE / "gallery", [Path(generate_gallery.__file__), *ROOT.glob("nbmod/**/*")]
+    made = [*folder.glob("*.*")]
+    if min([path.stat().st_mtime for path in made], default=0) < max(
+            path.stat().st_mtime for path in sources if path.suffix in (".py", ".js", ".css")):
+        generate_gallery.write(folder)
+    return sorted(folder.glob(pattern))
 
 
 # -- links of the finished site -----------------------------------------------------------------
@@ -138,49 +155,8 @@ def check_links(html: Path) -> tuple[list[str], list[str]]:
         for link in sorted(document(page).links):
             url = urlsplit(link)
             if url.scheme or url.netloc:
-                outside.add(link)
-                continue
-            target = (page.parent / unquote(url.path)).resolve() if url.path else page
-            anchors = document(target).anchors if target.suffix == ".html" and (
-                target.is_file() and url.fragment not in ("", "top")) else {unquote(url.fragment)}
-            if not target.is_file() or unquote(url.fragment) not in anchors:
-                broken.append(f"{page.relative_to(html).as_posix()}: {link}")
-    return broken, sorted(outside)
-
-
-# -- the command --------------------------------------------------------------------------------
-
-
-def sphinx(builder: str, *options: str) -> int:
-    """Run Sphinx in a process of its own, with one of its builders."""
-    return subprocess.run(
-        [sys.executable, "-m", "sphinx", "-b", builder, "-c", str(ROOT / "docs"), "-W",
-         "--keep-going", "-q", "-j", "auto", "-d", str(SITE / "doctrees"), *options,
-         str(SITE / "source"), str(SITE / builder)]).returncode
-
-
-def main(args: list[str]) -> int:
-    """Build the site; 1 if anything is wrong."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--external", action="store_true", help="check external links, too")
-    parser.add_argument("--clean", action="store_true", help="begin with nothing")
-    chosen = parser.parse_args(args)
-    if chosen.clean:
-        shutil.rmtree(SITE, ignore_errors=True)
-    assemble(SITE / "source")
-    if status := sphinx("html"):
-        return status
-    html = SITE / "html"
-    (html / "index.html").write_text(
-        '<!doctype html><meta charset="utf-8"><title>nbmod</title>'
-        '<meta http-equiv="refresh" content="0; url=docs/index.html">'
-        '<a href="docs/index.html">nbmod</a>\n', encoding="utf-8")
-    broken, outside = [], set()
-    for page in sorted(html.rglob("*.html")):
-        for link in sorted(document(page).links):
-            url = urlsplit(link)
-            if url.scheme or url.netloc:
-                outside.add(link)
+                if url.scheme != "data":
+                    outside.add(link)
                 continue
             target = (page.parent / unquote(url.path)).resolve() if url.path else page
             anchors = document(target).anchors if target.suffix == ".html" and (

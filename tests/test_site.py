@@ -64,6 +64,33 @@ def test_the_navigation_has_every_page_once(build):
         build.contents([*there, "docs/lost/page.md"])
 
 
+@pytest.fixture(scope="module")
+def plans(build):
+    """By name, the plans of the gallery."""
+    gallery = build.generate_gallery
+    return {one.name: gallery.explained(one) for one in gallery.EXHIBITS}
+
+
+def test_the_gallery_names_what_its_plans_have(build, plans):
+    text = (ROOT / build.GALLERY).read_text("utf-8")
+    sections = {re.search(r"<!-- (\S+) -->", each)[1]: each for each in text.split("\n## ")[1:]}
+    assert sections.keys() == plans.keys()
+    for name, section in sections.items():
+        facts = plans[name].facts
+        known = {each.name for each in (*facts.nodes, *facts.plan.entries, *facts.passes)}
+        ops = {each.op for each in facts.nodes}
+        named = {*re.findall(r"`([^`]+)`", section.replace("\n", " "))} - {"mirror", "reroll_rnn"}
+        assert named <= known | {op.removeprefix("_contrib_") for op in ops}, name
+
+
+def test_a_picture_and_a_page_are_written_for_each_network(build, tmp_path):
+    lenet = build.generate_gallery.EXHIBITS[:1]
+    build.generate_gallery.write(tmp_path, lenet)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["lenet.html", "lenet.svg"]
+    page, picture = ((tmp_path / name).read_text("utf-8") for name in ("lenet.html", "lenet.svg"))
+    assert "conv1_backward" in page and "mirror" in page and "conv1 = tanh1" in picture
+
+
 RESULTS = """# Times
 
 | workload | nbmod | MXNet | ratio | PyTorch | ratio |
