@@ -17,12 +17,14 @@ exceptions: an interpreter runs them node by node.
     bound_region.py       a dense region of a network with sparse arrays, as an executor
     sparse_program.py     the program of networks with sparse arguments or gradients
     programs.py           the program of a binding: planned, sparse or interpreted
+    cached_op.py          `CachedOp`: a bound network that is called with arrays
+    network_call.py       its calls as nodes of the tape, and the executors they hold
     compile_ahead.py      helper processes that compile the kernels of a bound network
     first_answers.py      runs with NumPy forms until these kernels are there
     sanitizer.py          NBMOD_CHECK: plans verified at bind, memory checked around every step
     cost_model.py         operations and bytes of each step
     debug.py              a compiled graph as a table or a picture: passes, steps, memory plan
 
-Begin with `pipeline.py`.  Imports `base`, `context`, `core`, `graph`, `ndarray`, `ops`, `passes`
-and `symbol`.
+Begin with `pipeline.py`.  Imports `base`, `context`, `core`, `executor`, `graph`, `ndarray`, `ops`,
+`passes` and `symbol`.
 """

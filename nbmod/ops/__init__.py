@@ -39,7 +39,7 @@ and no op knows `nd`, `sym` or executors: ops compute on arrays of NumPy or of a
     numpy_forms/    ops whose own methods call kernels, defined with NumPy
     cuda/           the GPU: its driver, its compiler, its simulator, and GPU kernels of all ops
 
-Begin with `op.py`.  Imports `base`, `context`, `core` and `graph`.
+Begin with `op.py`.  Imports `base`, `context`, `core`, `graph` and `test_utils`.
 """
 
 from __future__ import annotations

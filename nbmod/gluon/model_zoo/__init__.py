@@ -7,8 +7,8 @@ Nodes and parameters have the names that Gluon gives them, so that its files can
     model_store.py  pretrained parameters on this machine, by name and checksum; no download
     vision/         the networks, and `get_model`
 
-Begin with `builder.py`.  Imports `base`, `compat.c_interface`, `context`, `gluon.symbol_block`,
-`gluon.utils`, `initializer`, `ndarray` and `symbol`.
+Begin with `builder.py`.  Imports `base`, `checkpoint`, `compat.c_interface`, `context`,
+`gluon.parameter_files`, `gluon.symbol_block`, `gluon.utils`, `initializer`, `ndarray` and `symbol`.
 """
 
 from . import model_store, vision

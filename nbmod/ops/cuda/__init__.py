@@ -27,5 +27,5 @@ twins.
 Execution of a step: `Gpu.prepare` finds the op's twin, which selects kernels and grids and returns
 launches, plain values; the device prepares them once, and every run only starts them.
 
-Begin with `runtime/launch.py`.  Imports `base`, `context`, `core` and `ops`.
+Begin with `runtime/launch.py`.  Imports `base`, `context`, `core`, `ops` and `test_utils`.
 """
