@@ -17,8 +17,8 @@ exceptions: an interpreter runs them node by node.
     bound_region.py       a dense region of a network with sparse arrays, as an executor
     sparse_program.py     the program of networks with sparse arguments or gradients
     programs.py           the program of a binding: planned, sparse or interpreted
-    cached_op.py          `CachedOp`: a bound network that is called with arrays
-    network_call.py       its calls as nodes of the tape, and the executors they hold
+    network_call.py       a recorded call of a bound network: one node of the tape
+    cached_op.py          `CachedOp`: a network that is bound when it is called
     compile_ahead.py      helper processes that compile the kernels of a bound network
     first_answers.py      runs with NumPy forms until these kernels are there
     sanitizer.py          NBMOD_CHECK: plans verified at bind, memory checked around every step
