@@ -28,7 +28,7 @@ from ..symbol import Symbol
 from ..symbol.compose import copy_graph
 from .bind import bind
 from .network_call import Lease, NetworkCall, Slots, run_nodes
-from .step_monitor import MonitorCallback
+from .step_monitor import MonitorCallback, StepMonitor
 
 __all__ = ["CachedOp"]
 
@@ -104,7 +104,7 @@ class CachedOp:
         self._has_loops = any(op.runs_subgraphs for op in ops)      # which only executors run
         self._runs_nodes = any(op.shape_of_values is not None for op in ops) or (
             len(ops) <= _inline_limit(_read_flags(flags)) and not self._has_loops)
-        self._monitor: tuple[MonitorCallback | None, bool] = (None, False)
+        self._monitor: StepMonitor | None = None
         self._lock = fresh(threading.RLock())
         self.reset()
 
@@ -131,7 +131,7 @@ class CachedOp:
         monitor_all : bool, default False
             Whether it is called with the inputs of each op, too.
         """
-        self._monitor = callback, monitor_all
+        self._monitor = None if callback is None else StepMonitor(callback, monitor_all)
         for slot in self._slots.all:
             for call in [*slot.calls.values()]:
                 call.executor.set_monitor_callback(callback, monitor_all)
@@ -166,7 +166,7 @@ class CachedOp:
         ctx = _context(inputs, default_ctx)
         bound = self._parameters_on(ctx)
         if self._runs_nodes or _is_sparse_prediction(inputs, bound):
-            outputs = run_nodes(self._graph, {**bound.arrays, **inputs}, ctx)
+            outputs = run_nodes(self._graph, {**bound.arrays, **inputs}, ctx, self._monitor)
         else:
             outputs = self._run(inputs, bound, ctx)
         for index, name in self._same:
@@ -227,7 +227,7 @@ class CachedOp:
         lease = self._slots.take(signature)
         call = lease.slot.find(signature)
         if self._is_one_of_many(signature, call is not None):
-            return run_nodes(self._graph, {**bound.arrays, **inputs}, ctx)
+            return run_nodes(self._graph, {**bound.arrays, **inputs}, ctx, self._monitor)
         STATE.recording = False
         try:
             if call is None:
@@ -288,8 +288,8 @@ class CachedOp:
                     compiled=like.executor.compiled if like.executor.is_planned else None)
             others = [call.executor for call in lease.slot.calls.values()]
             executor = Executor(binding, others[0] if others else None)
-            if self._monitor[0] is not None:
-                executor.set_monitor_callback(*self._monitor)
+            if (monitor := self._monitor) is not None:
+                executor.set_monitor_callback(monitor.callback, monitor.monitor_all)
             copied = {name: executor.arg_dict[name] for name in inputs if name not in self._states}
             call = NetworkCall(executor, copied, flowing, leaves)
             lease.slot.add(signature, call)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from ..context import Context
     from ..executor import Executor
     from ..ndarray.tape import Marked
+    from .step_monitor import StepMonitor
 
 __all__ = ["Lease", "NetworkCall", "Slot", "Slots", "run_nodes"]
 
@@ -123,14 +124,19 @@ class NetworkCall(DirectGradientOp):
             return [*map(entry_of, run_nodes(self._graph, arrays, node.ctx))]
 
 
-def run_nodes(graph: Graph, arrays: dict[str, NDArray], ctx: Context) -> list[NDArray]:
+def run_nodes(graph: Graph, arrays: Mapping[str, NDArray], ctx: Context,
+              monitor: StepMonitor | None = None) -> list[NDArray]:
     """Run the nodes of a network as operations on arrays by name, recorded as any; the outputs."""
     values = {Entry(node): arrays[node.name] for node in graph.variables}
     for node in graph.nodes:
         if node.op is not None:
-            outputs = invoke(node.op, [values[entry] for entry in node.inputs], None, ctx)
-            for index, array in enumerate(outputs if isinstance(outputs, list) else [outputs]):
-                values[Entry(node, index)] = array
+            ins = [values[entry] for entry in node.inputs]
+            results = invoke(node.op, ins, None, ctx)
+            outputs = results if isinstance(results, list) else [results]
+            values.update({Entry(node, index): array for index, array in enumerate(outputs)})
+            if monitor is not None:
+                monitor.watch(node, [array._data for array in ins],
+                              [array._data for array in outputs], ctx)
     return [values[entry] for entry in graph.outputs]
 
 

@@ -498,6 +498,10 @@ def test_monitors_see_every_operator_of_all_slots():
     net.set_monitor_callback(None)
     net(array(3, 4))
     assert not seen
+    small = mx.nd.CachedOp(mx.sym.exp(mx.sym.var("a"), name="exp"))
+    small.set_monitor_callback(lambda name, value: seen.append(name), monitor_all=True)
+    small(array(3))
+    assert small.executor is None and seen == ["a", "exp_input0", "exp_output"]
 
 
 @pytest.fixture(scope="module")
