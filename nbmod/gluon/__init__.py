@@ -10,8 +10,11 @@ MXNetError.
     parameter_dict.py   `ParameterDict`: parameters by name, which blocks may share
     parameter.py        MXNet's module path of these
     block_scope.py      prefixes of names
+    block_summary.py    `Block.summary`
+    saved_blocks.py     `Block.save` and `load`
     base_block.py       `Block`: parameters and children, called on arrays
     call_structure.py   nested lists of arguments and results
+    trace_errors.py     errors of traces name the block that they are from
     hybrid_block.py     `HybridBlock`: called on arrays or symbols, traced, exported
     symbol_block.py     `SymbolBlock`: a network given by a symbol, called on arrays
     block.py            MXNet's module path of these
@@ -26,8 +29,9 @@ MXNetError.
     contrib/            names of experimental parts
 
 Begin with `base_parameter.py`.  Imports `autograd`, `base`, `checkpoint`, `compat.c_interface`,
-`context`, `core.atomic`, `core.reprs`, `core.scope`, `core.shape_semantics`, `executor`, `graph`,
-`initializer`, `ndarray` and `symbol`.
+`context`, `core.atomic`, `core.fork`, `core.reprs`, `core.scope`, `core.shape_semantics`,
+`execution.cached_op`, `execution.step_monitor`, `executor`, `graph`, `initializer`, `ndarray` and
+`symbol`.
 """
 
 from __future__ import annotations

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from .. import ndarray as nd
 from ..base import AbstractError, ArgumentTypeError, CheckError, DTypeArg, warn_user
 from ..core.reprs import safe_repr
 from .base_parameter import Contexts, Init, Parameter
 from .block_scope import BlockScope
+from .block_summary import print_summary
 from .parameter_dict import ParameterDict
 from .parameter_files import DtypeSource, Loading, ParameterFile
+from .saved_blocks import load_block, save_block
 from .utils import HookHandle, _indent
 
 __all__ = ["Block"]
@@ -46,6 +48,9 @@ class Block:
     >>> net(mx.nd.array([1, 2])).asnumpy().tolist(), list(net.collect_params())
     ([1.0, 2.0], ['net_factor'])
     """
+
+    _is_container: ClassVar = False
+    """Whether `summary` shows the children alone."""
 
     def __init__(self, prefix: str | None = None, params: ParameterDict | None = None):
         self._empty_prefix = prefix == ""
@@ -232,12 +237,13 @@ class Block:
         paths = self._collect_params_with_prefix()
         if not file.arrays and not paths:
             return
-        if any("." in name for name in file.arrays):
-            file.by_path().load_into(paths, loading)
-            return
         whole = self.collect_params()
-        prefix = "" if file.has_names_of(whole) else self.prefix
-        file.by_whole_name(prefix).load_into(whole._params, loading)
+        if any("." in name for name in file.arrays) or (
+                not file.has_names_of(whole) and {*file.arrays} <= {*paths}):
+            file.by_path().load_into(paths, loading)
+        else:
+            prefix = "" if file.has_names_of(whole) else self.prefix
+            file.by_whole_name(prefix).load_into(whole._params, loading)
 
     def save_params(self, filename: str) -> None:
         """Write the parameters to a file under their names: `collect_params().save`.
@@ -259,6 +265,38 @@ class Block:
             As for `load_parameters`.
         """
         self.load_parameters(filename, ctx, allow_missing, ignore_extra)
+
+    def save(self, prefix: str) -> None:
+        """Write parameters, traces and names of this block and of all within it.
+
+        Parameters
+        ----------
+        prefix : str
+            Beginning of the names of the files: ``prefix-model.json`` and ``prefix-model.params``.
+        """
+        save_block(self, prefix)
+
+    def load(self, prefix: str) -> None:
+        """Read the files of `save`: this block then calls the traces that are in them.
+
+        Parameters
+        ----------
+        prefix : str
+            Beginning of the names of the files.
+
+        Raises
+        ------
+        MXNetError
+            If they are those of another network.
+        """
+        load_block(self, prefix)
+
+    def _saved_trace(self) -> dict[str, Any]:
+        """Entries of `save` about calls; a Block has no trace."""
+        return {}
+
+    def _restore_trace(self, entry: dict[str, Any]) -> None:
+        """Take what `_saved_trace` returned."""
 
     # -- children ---------------------------------------------------------------------------------
 
@@ -304,6 +342,21 @@ class Block:
         """
         for child in self._children.values():
             child.hybridize(active, **kwargs)
+
+    def summary(self, *inputs: Any) -> None:
+        """Call the block, and print the layers that the call passes.
+
+        Parameters
+        ----------
+        *inputs : NDArray
+            Arguments of the call.
+
+        Raises
+        ------
+        AssertionError
+            If a part of the network is hybridized.
+        """
+        print_summary(self, inputs)
 
     # -- calls ------------------------------------------------------------------------------------
 

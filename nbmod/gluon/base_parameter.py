@@ -223,7 +223,7 @@ class Parameter:
             return
         init, contexts, default_init, data = self._deferred_init
         shape = self.shape
-        if not shape_is_known(shape):
+        if shape is None or not shape_is_known(shape):
             raise CheckError(f"Cannot initialize Parameter {self.name!r} because it has invalid "
                              f"shape: {shape}. Give in_units, in_channels and so on to the layer.")
         self._deferred_init = ()
@@ -435,7 +435,7 @@ class Parameter:
         if self._stype != "default":
             rows = nd.arange(0, (self.shape or (0,))[0], dtype="int64")
             return self.row_sparse_data(rows)
-        copies = [x.copyto(cpu()) for x in self.list_data()]
+        copies = [x.as_in_context(cpu()) for x in self.list_data()]
         mean: NDArray = copies[0] if len(copies) == 1 else nd.add_n(*copies) / len(copies)
         return mean
 
@@ -474,11 +474,12 @@ class Parameter:
 
 def _fill(name: str, array: NDArray, init: Init, default_init: Init) -> None:
     """Fill an array by an initializer, whatever the name of the parameter ends with."""
-    if isinstance(init, (str, initializer.Initializer)):
-        attributes: Any = {"__init__": init}
-        initializer.create(default_init)(initializer.InitDesc(name, attributes), array)
-    else:
-        init(initializer.InitDesc(name), array)
+    if not isinstance(init, (str, initializer.Initializer)):
+        init(initializer.InitDesc(name), array)  # such as `Load` and `Mixed`
+        return
+    attributes: Any = {"__init__": init}
+    default = default_init if isinstance(default_init, initializer.Initializer) else init
+    initializer.create(default)(initializer.InitDesc(name, attributes), array)
 
 
 def _fits(shape: Sequence[int], expected: Sequence[int]) -> bool:

@@ -2,7 +2,6 @@
 
 from .base_block import Block
 from .call_structure import flatten as _flatten  # noqa: F401
-from .call_structure import regroup as _regroup  # noqa: F401
 from .hybrid_block import HybridBlock
 from .symbol_block import SymbolBlock
 

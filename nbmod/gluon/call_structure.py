@@ -63,7 +63,7 @@ def regroup(flat: Sequence[Any], form: Format) -> Any:
     Parameters
     ----------
     flat : list
-        What `flatten` returned, or what is in its place.
+        Arrays or symbols in the places of those that `flatten` returned, without None.
     form : Format
         Format.
     """
@@ -73,7 +73,9 @@ def regroup(flat: Sequence[Any], form: Format) -> Any:
 def _regroup(flat: Iterator[Any], form: Format) -> Any:
     if isinstance(form, list):
         return [_regroup(flat, each) for each in form]
-    return next(flat) if form <= 0 else [next(flat) for _ in range(form)]
+    if form == -1:
+        return None
+    return next(flat) if form == 0 else [next(flat) for _ in range(form)]
 
 
 def agree(form: Format, other: Format) -> bool:

@@ -7,7 +7,9 @@ that symbol, and `export` writes it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
@@ -15,16 +17,24 @@ from .. import ndarray, symbol
 from ..base import AbstractError, ArgumentError, CheckError, DTypeArg, MXNetError, warn_user
 from ..checkpoint import save_checkpoint
 from ..context import Context
-from ..graph import Entry, Graph
-from ..ndarray import NDArray, invoke
+from ..core.fork import fresh
+from ..execution.cached_op import CachedOp
+from ..execution.step_monitor import named_inputs, named_outputs
+from ..executor import Executor
+from ..graph import Graph
+from ..ndarray import NDArray
 from ..symbol import Symbol
 from .base_block import Block
 from .base_parameter import DeferredInitializationError, Parameter
 from .call_structure import Format, agree, devices_of, flatten, regroup
 from .parameter_dict import ParameterDict
+from .trace_errors import name_block
 from .utils import shape_is_known
 
 __all__ = ["HybridBlock"]
+
+_TRACING = fresh(threading.RLock())
+"""Held while a block is traced, and while shapes of parameters are inferred."""
 
 
 def functions_for(is_symbolic: bool) -> ModuleType:
@@ -64,7 +74,8 @@ class HybridBlock(Block):
         self._in_format: Format | None = None
         self._out_format: Format | None = None
         self._cached_graph: tuple[()] | tuple[list[Symbol], Symbol] = ()
-        self._cached_op: _CachedGraph | None = None
+        self._cached_op: CachedOp | None = None
+        self._op_hook: _OpHook | None = None
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)
@@ -72,7 +83,7 @@ class HybridBlock(Block):
             self._clear_cached_op()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_cached_graph": (), "_cached_op": None}
+        return {**vars(self), "_cached_graph": (), "_cached_op": None}
 
     def _clear_cached_op(self) -> None:
         """Forget the trace: the next call makes a new one."""
@@ -205,23 +216,28 @@ class HybridBlock(Block):
 
     def _get_graph(self, *args: Any) -> tuple[list[Symbol], Symbol]:
         """Inputs and outputs of this block as a symbol, of which there is one."""
-        if not self._cached_graph:
+        if self._cached_graph:
+            return self._cached_graph
+        with _TRACING:
             flat, self._in_format = flatten(args, "input")
             count = sum(each is not None for each in flat)
-            numbers = iter(range(count))
-            variables = [None if each is None else
-                         symbol.var("data" if count == 1 else f"data{next(numbers)}")
-                         for each in flat]
-            outputs = self._compose(*regroup(variables, self._in_format))
+            names = ["data"] if count == 1 else [f"data{number}" for number in range(count)]
+            inputs = [symbol.var(name) for name in names]
+            try:
+                outputs = self._compose(*regroup(inputs, self._in_format))
+            except Exception as error:
+                name_block(error, self)
+                raise
             results, self._out_format = flatten(outputs, "output")
             present = [each for each in results if each is not None]
-            self._cached_graph = ([each for each in variables if each is not None],
-                                  present[0] if len(present) == 1 else symbol.Group(present))
-        return self._cached_graph
+            self._cached_graph = inputs, (present[0] if len(present) == 1
+                                          else symbol.Group(present))
+            return self._cached_graph
 
     def _call_cached_op(self, *args: Any) -> Any:
-        if self._cached_op is None:
-            self._build_cache(*args)
+        with _TRACING:
+            if self._cached_op is None:
+                self._build_cache(*args)
         flat, form = flatten(args, "input")
         assert self._cached_op is not None and self._out_format is not None
         if self._in_format is None or not agree(form, self._in_format):
@@ -234,7 +250,57 @@ class HybridBlock(Block):
         except DeferredInitializationError:
             self._finish_deferred(*args)
             outputs = self._cached_op(*arrays)
-        return regroup(outputs, self._out_format)
+        return regroup([outputs] if isinstance(outputs, NDArray) else outputs, self._out_format)
+
+    @property
+    def executor(self) -> Executor | None:
+        """That of the last hybridized call, for ``executor.debug_str()`` and ``explain``.
+
+        None before the first, and for networks that run operator by operator.
+        """
+        return None if self._cached_op is None else self._cached_op.executor
+
+    def register_op_hook(self, callback: Callable[[str, str, NDArray], object],
+                         monitor_all: bool = False) -> None:
+        """Call a function for each array that operators of hybridized calls compute.
+
+        Parameters
+        ----------
+        callback : callable
+            Takes the names of the array and of the operator, and the array.
+        monitor_all : bool, default False
+            Whether inputs of operators are shown, too.
+        """
+        super().register_op_hook(callback, monitor_all)
+        self._op_hook = _OpHook(callback, monitor_all)
+        if self._cached_op is not None and self._cached_graph:
+            self._op_hook.watch(self._cached_op, self._cached_graph[1])
+
+    def optimize_for(self, x: Any, *args: Any, backend: str | None = None, clear: bool = False,
+                     **kwargs: Any) -> None:
+        """Hybridize for a back end, and call once.
+
+        Parameters
+        ----------
+        x, *args : NDArray
+            Arguments of the call.
+        backend : str
+            'MKLDNN', which changes nothing; nbmod has no others.
+        clear : bool, default False
+            Whether to forget the trace first.
+        **kwargs
+            Further arguments of `hybridize`.
+
+        Raises
+        ------
+        ValueError
+            Without a back end.
+        """
+        if not backend:
+            raise ArgumentError('Must specify "backend" to optimize_for; nbmod accepts "MKLDNN", '
+                                "which changes nothing")
+        self.hybridize(True, backend=backend, clear=clear, **kwargs)
+        self(x, *args)
 
     def _build_cache(self, *args: Any) -> None:
         inputs, outputs = self._get_graph(*args)
@@ -244,29 +310,34 @@ class HybridBlock(Block):
         if unknown := used - {*names} - {*parameters}:
             raise CheckError(f"Unknown input to HybridBlock: {sorted(unknown)}; {self.name} has no "
                              "such parameters: are they of blocks that are no children?")
-        for position, name in enumerate(names):
-            if name not in used:
-                warn_user(f"The {position}-th input to HybridBlock is not used by any computation. "
-                          "Is this intended?")
+        if ignored := [f"{position}-th" for position, name in enumerate(names) if name not in used]:
+            warn_user(f"The {', '.join(ignored)} input to HybridBlock is not used by any "
+                      f"computation. Is this intended?")
         if unused := sorted({*parameters} - used):
             warn_user(f"Parameter {', '.join(unused)} is not used by any computation. Is this "
                       "intended?")
-        self._cached_op = _CachedGraph(outputs, names, {
-            name: each for name, each in parameters.items() if name in used})
+        own = {name: each for name, each in parameters.items() if name in used}
+        self._cached_op = CachedOp(outputs, self._flags, names, lambda ctx: {
+            name: each.data(ctx) for name, each in own.items()})
+        for parameter in own.values():
+            parameter._users.add(self._cached_op)
+        if self._op_hook is not None:
+            self._op_hook.watch(self._cached_op, outputs)
 
     # -- inference --------------------------------------------------------------------------------
 
     def _finish_deferred(self, *args: Any) -> None:
         """Initialize the parameters whose shapes the arguments tell."""
-        self._deferred_infer_shape(*args)
-        for parameter in self.collect_params().values():
-            if shape_is_known(parameter.shape):
-                parameter._finish_deferred_init()
+        with _TRACING:
+            self._deferred_infer_shape(*args)
+            for parameter in self.collect_params().values():
+                if shape_is_known(parameter.shape):
+                    parameter._finish_deferred_init()
 
     def _deferred_infer_shape(self, *args: Any) -> None:
         try:
             self.infer_shape(*args)
-        except MXNetError as error:
+        except Exception as error:
             raise ArgumentError("Deferred initialization failed because shape cannot be inferred. "
                                 f"{error}") from error
 
@@ -346,28 +417,50 @@ class HybridBlock(Block):
                         arrays(network.list_auxiliary_states()), remove_amp_cast)
 
 
-class _CachedGraph:
-    """A symbol with its parameters, called on arrays."""
+    def _saved_trace(self) -> dict[str, Any]:
+        """Entries of `save` about calls."""
+        trace: dict[str, Any] = {}
+        if self._cached_graph:
+            inputs, outputs = self._cached_graph
+            trace = {"in_format": self._in_format, "out_format": self._out_format,
+                     "inputs": [each.tojson() for each in inputs], "symbol": outputs.tojson()}
+        return {**trace, "hybridized": bool(trace)}
 
-    def __init__(self, outputs: Symbol, input_names: list[str],
-                 parameters: Mapping[str, Parameter]):
-        self._graph = Graph(outputs.entries)
-        self._input_names, self._parameters = input_names, parameters
+    def _restore_trace(self, entry: dict[str, Any]) -> None:
+        """Take what `_saved_trace` returned."""
+        self._clear_cached_op()
+        self._active = entry["hybridized"]
+        if "symbol" in entry:
+            self._in_format, self._out_format = entry["in_format"], entry["out_format"]
+            self._cached_graph = ([symbol.load_json(each) for each in entry["inputs"]],
+                                  symbol.load_json(entry["symbol"]))
 
-    def __call__(self, *inputs: NDArray) -> list[NDArray]:
-        """Run the nodes one by one."""
-        named = dict(zip(self._input_names, inputs, strict=True))
-        arrays = {name: each.data(inputs[0].context) for name, each in self._parameters.items()}
-        arrays |= named
-        values: dict[Entry, NDArray] = {}
-        for node in self._graph.nodes:
-            if node.op is None:
-                values[Entry(node, 0)] = arrays[node.name]
-                continue
-            outputs = invoke(node.op, [values[entry] for entry in node.inputs])
-            for index, array in enumerate(outputs if isinstance(outputs, list) else [outputs]):
-                values[Entry(node, index)] = array
-        return [values[entry] for entry in self._graph.outputs]
+
+@dataclass(frozen=True)
+class _OpHook:
+    """Shows arrays of a running network to a user's function, with the operators they are of."""
+
+    callback: Callable[[str, str, NDArray], object]
+    monitor_all: bool
+
+    def watch(self, cached_op: CachedOp, network: Symbol) -> None:
+        """Observe all calls of a network."""
+        ops = dict(_monitored(Graph(network.entries)))
+
+        def show(name: str, array: NDArray) -> None:
+            if name in ops:
+                self.callback(name, ops[name], array)
+
+        cached_op.set_monitor_callback(show, self.monitor_all)
+
+
+def _monitored(graph: Graph) -> Iterator[tuple[str, str]]:
+    """Names of inputs and outputs of operators, as monitors see them, and the operators."""
+    for node in graph.nodes:
+        if node.op is not None:
+            names = [*named_inputs(node, range(len(node.inputs))),
+                     *named_outputs(node, range(node.num_outputs))]
+            yield from ((name, node.op.name) for name, _ in names if name.startswith(node.name))
 
 
 def _facts_of(inputs: list[Symbol], args: tuple[Any, ...], outputs: Symbol, fact: str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
@@ -72,8 +73,9 @@ class ParameterFile:
 
     def by_path(self) -> ParameterFile:
         """Return this file of `Block.save_parameters`, whose names are paths of attributes."""
-        return ParameterFile(self.where, self.arrays, "Please make sure that the network is built "
-                             "as the one that was saved.", ArgumentError)
+        where = re.sub(r"file: (.*)", r"file '\1'", self.where)
+        return ParameterFile(where, self.arrays, "Please make sure that the network is built as "
+                             "the one that was saved.", ArgumentError)
 
     def load_into(self, parameters: Mapping[str, Parameter], loading: Loading) -> None:
         """Let parameters take their arrays; nothing is changed if some do not fit.
@@ -93,8 +95,10 @@ class ParameterFile:
             The class `on_extra`, for arrays that no parameter has.
         """
         present = {name: each for name, each in parameters.items() if name in self.arrays}
-        if not loading.allow_missing and len(present) < len(parameters):
-            self._fail_missing([name for name in parameters if name not in present])
+        read = {id(each) for each in present.values()}  # shared ones may have several names
+        missing = [name for name, each in parameters.items() if id(each) not in read]
+        if missing and not loading.allow_missing:
+            self._fail_missing(missing)
         extra = [name for name in self.arrays if name not in parameters]
         if extra and not loading.ignore_extra:
             raise self.on_extra(f"Parameter {extra[0]!r} loaded from {self.where} is not present "

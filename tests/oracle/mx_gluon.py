@@ -9,7 +9,7 @@ from typing import Any
 import mxnet as mx
 import numpy as np
 
-from tests.programs import gluon_losses
+from tests.programs import gluon_blocks, gluon_losses
 from tests.programs import np_shapes as np_shapes_program
 
 
@@ -105,3 +105,38 @@ def empty_arrays() -> dict[str, Any]:
 def legal_options(cases: list[tuple[str, Any]]) -> list[bool]:
     """Whether universal functions take an option."""
     return [mx.util.np_ufunc_legal_option(key, value) for key, value in cases]
+
+
+def names() -> dict[str, Any]:
+    """Names of blocks, parameters and nodes."""
+    return gluon_blocks.names(mx)
+
+
+def structures() -> list[Any]:
+    """Formats of arguments and results."""
+    return gluon_blocks.structures(mx)
+
+
+def parameters() -> dict[str, Any]:
+    """Facts of parameters."""
+    return gluon_blocks.parameters(mx)
+
+
+def summary() -> list[str]:
+    """Lines of summaries."""
+    return gluon_blocks.summary(mx)
+
+
+def errors(folder: str) -> list[tuple[str, str, str]]:
+    """Kinds of errors, and how their texts begin."""
+    return gluon_blocks.errors(mx, folder)
+
+
+def write_files(folder: str) -> dict[str, Any]:
+    """Write all kinds of files of a network."""
+    return gluon_blocks.write_files(mx, folder)
+
+
+def read_files(folder: str) -> dict[str, Any]:
+    """Outputs of networks that are read from files."""
+    return gluon_blocks.read_files(mx, folder)

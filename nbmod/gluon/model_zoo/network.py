@@ -7,13 +7,12 @@ from collections.abc import Callable
 from typing import Any
 
 from ... import initializer
-from ... import ndarray as nd
 from ... import symbol as sym
-from ...checkpoint import strip_kind
 from ...context import Context
 from ...symbol import Symbol
 from ...symbol.name import NameManager
-from ..parameter_files import Loading, ParameterFile
+from ..base_parameter import Parameter
+from ..hybrid_block import HybridBlock
 from ..symbol_block import SymbolBlock
 from .builder import Builder
 from .model_store import get_model_file
@@ -38,13 +37,12 @@ class Network(SymbolBlock):
     """
 
     def __init__(self, prefix: str | None = None, params: Any = None):
-        if prefix is None:
-            prefix = NameManager.current.get(None, type(self).__name__.lower()) + "_"
-        net, data = Builder(prefix), sym.var("data")
+        HybridBlock.__init__(self, prefix)
+        net, data = Builder(self.prefix), sym.var("data")
         with NameManager():
             output = self._build(net, data)
-        super().__init__(output, data, params)
-        self.prefix, self._keys = prefix, net.keys
+        self._keys = net.keys
+        self._take_graph(output, data, params)
         attributes = self.symbol.attr_dict()
         for name, parameter in self._params.items():
             if own := attributes[name].get("__init__"):
@@ -59,45 +57,10 @@ class Network(SymbolBlock):
         """Return the output for data `x`."""
         raise NotImplementedError
 
-    @property
-    def name(self) -> str:
-        """The prefix without its last underscore."""
-        return self.prefix.removesuffix("_")
-
-    def save_parameters(self, filename: str, deduplicate: bool = False) -> None:
-        """Write the parameters to a file, under the names of Gluon's blocks.
-
-        Parameters
-        ----------
-        filename : str
-            File.
-        deduplicate : bool, default False
-            Accepted for compatibility: no parameter has two names.
-        """
-        nd.save(filename, {self._keys[name]: parameter.data()
-                           for name, parameter in self._params.items()})
-
-    def load_parameters(self, filename: str, ctx: Any = None, allow_missing: bool = False,
-                        ignore_extra: bool = False, **kwargs: Any) -> None:
-        """Read the parameters from a file of MXNet or nbmod.
-
-        Parameters
-        ----------
-        filename, ctx, allow_missing, ignore_extra
-            As for `SymbolBlock.load_parameters`.
-        **kwargs
-            `cast_dtype` and `dtype_source` of `ParameterDict.load`.
-        """
-        by_path = {path: own for own, path in self._keys.items()}
-
-        def own_name(name: str) -> str:
-            without_prefix = name not in self._keys and self.prefix + name in self._keys
-            return by_path.get(name, self.prefix + name if without_prefix else name)
-
-        file = ParameterFile.read(filename)
-        arrays = {own_name(strip_kind(name)): array for name, array in file.arrays.items()}
-        ParameterFile(file.where, arrays).load_into(
-            self._params._params, Loading(ctx, allow_missing, ignore_extra, **kwargs))
+    def _collect_params_with_prefix(self, prefix: str = "") -> dict[str, Parameter]:
+        """Parameters by the path that leads to them in Gluon's blocks."""
+        start = prefix + "." if prefix else ""
+        return {start + self._keys[name]: each for name, each in self._params.items()}
 
 
 class Classifier(Network):

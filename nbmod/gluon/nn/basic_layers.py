@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from ... import ndarray as nd
 from ... import symbol as sym
@@ -37,6 +37,8 @@ class Sequential(Block):
     >>> net(mx.nd.ones((3, 5))).shape
     (3, 2)
     """
+
+    _is_container: ClassVar = True
 
     def __init__(self, prefix: str | None = None, params: Any = None):
         super().__init__(prefix=prefix, params=params)
@@ -109,6 +111,8 @@ class HybridSequential(HybridBlock):
     >>> net(mx.nd.ones((3, 5))).shape, net[1].weight.name
     ((3, 2), 'net_dense1_weight')
     """
+
+    _is_container: ClassVar = True
 
     def __init__(self, prefix: str | None = None, params: Any = None):
         super().__init__(prefix=prefix, params=params)
