@@ -1,18 +1,16 @@
-"""`mx.gluon.loss`: losses of each sample, as functions of arrays or symbols.
+"""`mx.gluon.loss`: losses of each sample, as blocks that are called on arrays or symbols.
 
-All but `KLDivLoss`, `TripletLoss`, `PoissonNLLLoss` and `CTCLoss` give the mean over all axes but
-`batch_axis`; `weight` multiplies it, and `sample_weight`, which broadcasts to the loss, weights its
-elements.
+All but `KLDivLoss`, `TripletLoss`, `PoissonNLLLoss`, `CTCLoss` and `SDMLLoss` give the mean over
+all axes but `batch_axis`; `weight` multiplies it, and `sample_weight`, which broadcasts to the
+loss, weights its elements.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from .. import ndarray, symbol
-from ..base import ArgumentError
-from ..ndarray import NDArray
-from .absent import absent_classes
+from ..base import ArgumentError, CheckError
+from .block import HybridBlock
 
 __all__ = ["CTCLoss", "CosineEmbeddingLoss", "HingeLoss", "HuberLoss", "KLDivLoss", "L1Loss",
            "L2Loss", "LogisticLoss", "Loss", "PoissonNLLLoss", "SDMLLoss", "SigmoidBCELoss",
@@ -24,16 +22,19 @@ TINY = 1e-12
 """Added to arguments of logarithms."""
 
 
-def _functions(x: Any) -> Any:
-    """`mx.nd` or `mx.sym`, after the kind of the operand."""
-    return ndarray if isinstance(x, NDArray) else symbol
+def _apply_weighting(F: Any, loss: Any, weight: float | None = None, sample_weight: Any = None
+                     ) -> Any:
+    """`loss` times the weights that there are: of elements, which broadcast, and of all."""
+    if sample_weight is not None:
+        loss = F.broadcast_mul(loss, sample_weight)
+    return loss if weight is None else loss * weight
 
 
-def _like(x: Any, other: Any) -> Any:
-    return _functions(x).reshape_like(x, other)
+def _reshape_like(F: Any, x: Any, y: Any) -> Any:
+    return F.reshape_like(x, y)
 
 
-class Loss:
+class Loss(HybridBlock):
     """Base of losses: `loss(pred, label, sample_weight)`.
 
     Parameters
@@ -43,39 +44,27 @@ class Loss:
     batch_axis : int, default 0
         Axis of the samples.
     **kwargs
-        `prefix` and `params`, which have no effect.
+        `prefix` and `params`, as for `HybridBlock`.
+
+    Examples
+    --------
+    >>> loss = mx.gluon.loss.L1Loss()
+    >>> loss.hybridize()
+    >>> loss(mx.nd.array([[1], [2]]), mx.nd.array([[3], [2]])).asnumpy().tolist()
+    [2.0, 0.0]
     """
 
     def __init__(self, weight: float | None, batch_axis: int, **kwargs: Any):
-        if unknown := kwargs.keys() - {"prefix", "params"}:
-            raise ArgumentError(f"{type(self).__name__}: unknown arguments {sorted(unknown)}")
+        super().__init__(**kwargs)
         self._weight, self._batch_axis = weight, batch_axis
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(batch_axis={self._batch_axis}, w={self._weight})"
 
-    def hybridize(self, active: bool = True, **kwargs: Any) -> None:
-        """Accepted for compatibility.
-
-        Parameters
-        ----------
-        active : bool, default True
-            Has no effect.
-        **kwargs
-            Have no effect.
-        """
-
-    def _weighted(self, loss: Any, sample_weight: Any, weight: float | None = None) -> Any:
-        if sample_weight is not None:
-            loss = _functions(loss).broadcast_mul(loss, sample_weight)
-        weight = self._weight if weight is None else weight
-        return loss if weight is None else loss * weight
-
-    def _mean(self, loss: Any) -> Any:
-        return _functions(loss).mean(loss, axis=self._batch_axis, exclude=True)
-
-    def _reduce(self, loss: Any, sample_weight: Any) -> Any:
-        return self._mean(self._weighted(loss, sample_weight))
+    def _mean(self, F: Any, loss: Any, sample_weight: Any) -> Any:
+        """The weighted loss, averaged over all axes but that of the samples."""
+        loss = _apply_weighting(F, loss, self._weight, sample_weight)
+        return F.mean(loss, axis=self._batch_axis, exclude=True)
 
 
 class L2Loss(Loss):
@@ -97,10 +86,11 @@ class L2Loss(Loss):
     def __init__(self, weight: float | None = 1.0, batch_axis: int = 0, **kwargs: Any):
         super().__init__(weight, batch_axis, **kwargs)
 
-    def __call__(self, pred: Any, label: Any, sample_weight: Any = None) -> Any:
-        loss = _functions(pred).square(_like(label, pred) - pred)
+    def hybrid_forward(self, F: Any, pred: Any, label: Any, sample_weight: Any = None) -> Any:
+        loss = F.square(_reshape_like(F, label, pred) - pred)
         weight = None if self._weight is None else self._weight / 2
-        return self._mean(self._weighted(loss, sample_weight, weight))
+        loss = _apply_weighting(F, loss, weight, sample_weight)
+        return F.mean(loss, axis=self._batch_axis, exclude=True)
 
 
 class L1Loss(Loss):
@@ -115,14 +105,13 @@ class L1Loss(Loss):
     def __init__(self, weight: float | None = None, batch_axis: int = 0, **kwargs: Any):
         super().__init__(weight, batch_axis, **kwargs)
 
-    def __call__(self, pred: Any, label: Any, sample_weight: Any = None) -> Any:
-        return self._reduce(_functions(pred).abs(_like(label, pred) - pred), sample_weight)
+    def hybrid_forward(self, F: Any, pred: Any, label: Any, sample_weight: Any = None) -> Any:
+        return self._mean(F, F.abs(_reshape_like(F, label, pred) - pred), sample_weight)
 
 
-def _cross_entropy_of_logits(functions: Any, pred: Any, label: Any) -> Any:
+def _cross_entropy_of_logits(F: Any, pred: Any, label: Any) -> Any:
     """log(1 + exp(pred)) - pred label, which does not overflow."""
-    softplus = functions.Activation(-functions.abs(pred), act_type="softrelu")
-    return functions.relu(pred) - pred * label + softplus
+    return F.relu(pred) - pred * label + F.Activation(-F.abs(pred), act_type="softrelu")
 
 
 class SigmoidBinaryCrossEntropyLoss(Loss):
@@ -141,22 +130,21 @@ class SigmoidBinaryCrossEntropyLoss(Loss):
         super().__init__(weight, batch_axis, **kwargs)
         self._from_sigmoid = from_sigmoid
 
-    def __call__(self, pred: Any, label: Any, sample_weight: Any = None, pos_weight: Any = None
-                 ) -> Any:
-        F = _functions(pred)  # noqa: N806 - MXNet's name of the module of functions
-        label = _like(label, pred)
+    def hybrid_forward(self, F: Any, pred: Any, label: Any, sample_weight: Any = None,
+                       pos_weight: Any = None) -> Any:
+        label = _reshape_like(F, label, pred)
         if self._from_sigmoid:
             positive = F.log(pred + TINY) * label
             if pos_weight is not None:
                 positive = F.broadcast_mul(positive, pos_weight)
-            loss = -(positive + F.log(1 - pred + TINY) * (1 - label))
+            loss = -(positive + F.log(1.0 - pred + TINY) * (1.0 - label))
         elif pos_weight is None:
             loss = _cross_entropy_of_logits(F, pred, label)
         else:
             weights = 1 + F.broadcast_mul(pos_weight - 1, label)
             loss = pred - pred * label + weights * (
                 F.Activation(-F.abs(pred), act_type="softrelu") + F.relu(-pred))
-        return self._reduce(loss, sample_weight)
+        return self._mean(F, loss, sample_weight)
 
 
 class SoftmaxCrossEntropyLoss(Loss):
@@ -179,15 +167,14 @@ class SoftmaxCrossEntropyLoss(Loss):
         super().__init__(weight, batch_axis, **kwargs)
         self._axis, self._sparse_label, self._from_logits = axis, sparse_label, from_logits
 
-    def __call__(self, pred: Any, label: Any, sample_weight: Any = None) -> Any:
-        F = _functions(pred)  # noqa: N806
+    def hybrid_forward(self, F: Any, pred: Any, label: Any, sample_weight: Any = None) -> Any:
         if not self._from_logits:
             pred = F.log_softmax(pred, axis=self._axis)
         if self._sparse_label:
             loss = -F.pick(pred, label, axis=self._axis, keepdims=True)
         else:
-            loss = -F.sum(pred * _like(label, pred), axis=self._axis, keepdims=True)
-        return self._reduce(loss, sample_weight)
+            loss = -F.sum(pred * _reshape_like(F, label, pred), axis=self._axis, keepdims=True)
+        return self._mean(F, loss, sample_weight)
 
 
 class KLDivLoss(Loss):
@@ -208,11 +195,11 @@ class KLDivLoss(Loss):
         super().__init__(weight, batch_axis, **kwargs)
         self._from_logits, self._axis = from_logits, axis
 
-    def __call__(self, pred: Any, label: Any, sample_weight: Any = None) -> Any:
-        F = _functions(pred)  # noqa: N806
+    def hybrid_forward(self, F: Any, pred: Any, label: Any, sample_weight: Any = None) -> Any:
         if not self._from_logits:
             pred = F.log_softmax(pred, self._axis)
-        loss = self._weighted(label * (F.log(label + TINY) - pred), sample_weight)
+        loss = _apply_weighting(F, label * (F.log(label + TINY) - pred), self._weight,
+                                sample_weight)
         return F.sum(loss, axis=self._batch_axis, exclude=True)
 
 
@@ -232,12 +219,11 @@ class HuberLoss(Loss):
         super().__init__(weight, batch_axis, **kwargs)
         self._rho = rho
 
-    def __call__(self, pred: Any, label: Any, sample_weight: Any = None) -> Any:
-        F = _functions(pred)  # noqa: N806
-        loss = F.abs(_like(label, pred) - pred)
+    def hybrid_forward(self, F: Any, pred: Any, label: Any, sample_weight: Any = None) -> Any:
+        loss = F.abs(_reshape_like(F, label, pred) - pred)
         loss = F.where(loss > self._rho, loss - 0.5 * self._rho,
                        (0.5 / self._rho) * F.square(loss))
-        return self._reduce(loss, sample_weight)
+        return self._mean(F, loss, sample_weight)
 
 
 class HingeLoss(Loss):
@@ -256,11 +242,11 @@ class HingeLoss(Loss):
         super().__init__(weight, batch_axis, **kwargs)
         self._margin = margin
 
-    def __call__(self, pred: Any, label: Any, sample_weight: Any = None) -> Any:
-        return self._reduce(self._excess(pred, label), sample_weight)
+    def hybrid_forward(self, F: Any, pred: Any, label: Any, sample_weight: Any = None) -> Any:
+        return self._mean(F, self._excess(F, pred, label), sample_weight)
 
-    def _excess(self, pred: Any, label: Any) -> Any:
-        return _functions(pred).relu(self._margin - pred * _like(label, pred))
+    def _excess(self, F: Any, pred: Any, label: Any) -> Any:
+        return F.relu(self._margin - pred * _reshape_like(F, label, pred))
 
 
 class SquaredHingeLoss(HingeLoss):
@@ -274,8 +260,8 @@ class SquaredHingeLoss(HingeLoss):
         As for `Loss`.
     """
 
-    def _excess(self, pred: Any, label: Any) -> Any:
-        return _functions(pred).square(super()._excess(pred, label))
+    def _excess(self, F: Any, pred: Any, label: Any) -> Any:
+        return F.square(super()._excess(F, pred, label))
 
 
 class LogisticLoss(Loss):
@@ -293,16 +279,15 @@ class LogisticLoss(Loss):
                  label_format: str = "signed", **kwargs: Any):
         super().__init__(weight, batch_axis, **kwargs)
         if label_format not in ("signed", "binary"):
-            raise ArgumentError(f"LogisticLoss: label_format is {label_format!r}, expected "
-                                "'signed' or 'binary'")
+            raise ArgumentError("label_format can only be signed or binary, received "
+                                f"{label_format!r}")
         self._label_format = label_format
 
-    def __call__(self, pred: Any, label: Any, sample_weight: Any = None) -> Any:
-        F = _functions(pred)  # noqa: N806
-        label = _like(label, pred)
+    def hybrid_forward(self, F: Any, pred: Any, label: Any, sample_weight: Any = None) -> Any:
+        label = _reshape_like(F, label, pred)
         if self._label_format == "signed":
-            label = (label + 1) / 2
-        return self._reduce(_cross_entropy_of_logits(F, pred, label), sample_weight)
+            label = (label + 1.0) / 2.0
+        return self._mean(F, _cross_entropy_of_logits(F, pred, label), sample_weight)
 
 
 class TripletLoss(Loss):
@@ -321,12 +306,11 @@ class TripletLoss(Loss):
         super().__init__(weight, batch_axis, **kwargs)
         self._margin = margin
 
-    def __call__(self, pred: Any, positive: Any, negative: Any, sample_weight: Any = None) -> Any:
-        F = _functions(pred)  # noqa: N806
-        distance = F.sum(F.square(_like(positive, pred) - pred)
-                         - F.square(_like(negative, pred) - pred),
+    def hybrid_forward(self, F: Any, pred: Any, positive: Any, negative: Any) -> Any:
+        distance = F.sum(F.square(_reshape_like(F, positive, pred) - pred)
+                         - F.square(_reshape_like(F, negative, pred) - pred),
                          axis=self._batch_axis, exclude=True)
-        return self._weighted(F.relu(distance + self._margin), sample_weight)
+        return _apply_weighting(F, F.relu(distance + self._margin), self._weight)
 
 
 class PoissonNLLLoss(Loss):
@@ -349,10 +333,9 @@ class PoissonNLLLoss(Loss):
         super().__init__(weight, batch_axis, **kwargs)
         self._from_logits, self._compute_full = from_logits, compute_full
 
-    def __call__(self, pred: Any, target: Any, sample_weight: Any = None, epsilon: float = 1e-8
-                 ) -> Any:
-        F = _functions(pred)  # noqa: N806
-        target = _like(target, pred)
+    def hybrid_forward(self, F: Any, pred: Any, target: Any, sample_weight: Any = None,
+                       epsilon: float = 1e-8) -> Any:
+        target = _reshape_like(F, target, pred)
         if self._from_logits:
             loss = F.exp(pred) - target * pred
         else:
@@ -360,7 +343,7 @@ class PoissonNLLLoss(Loss):
         if self._compute_full:
             stirling = target * F.log(target) - target + 0.5 * F.log(2 * target * 3.141592653589793)
             loss = loss + stirling * (target > 1)
-        return F.mean(self._weighted(loss, sample_weight))
+        return F.mean(_apply_weighting(F, loss, self._weight, sample_weight))
 
 
 class CosineEmbeddingLoss(Loss):
@@ -379,16 +362,16 @@ class CosineEmbeddingLoss(Loss):
         super().__init__(weight, batch_axis, **kwargs)
         self._margin = margin
 
-    def __call__(self, input1: Any, input2: Any, label: Any, sample_weight: Any = None) -> Any:
-        F = _functions(input1)  # noqa: N806
-        input1 = _like(input1, input2)
+    def hybrid_forward(self, F: Any, input1: Any, input2: Any, label: Any,
+                       sample_weight: Any = None) -> Any:
+        input1 = _reshape_like(F, input1, input2)
         product = F.sum(input1 * input2, axis=-1).reshape((-1, 1))
         lengths = [F.norm(x, axis=-1).reshape((-1, 1)) for x in (input1, input2)]
         cosine = product / F.broadcast_maximum(lengths[0] * lengths[1],
                                                F.ones_like(product) * TINY)
         label = label.reshape((-1, 1))
         loss = F.where(label == 1, 1 - cosine, F.relu(cosine - self._margin))
-        return self._weighted(loss, sample_weight)
+        return _apply_weighting(F, loss, self._weight, sample_weight)
 
 
 class CTCLoss(Loss):
@@ -406,15 +389,17 @@ class CTCLoss(Loss):
 
     def __init__(self, layout: str = "NTC", label_layout: str = "NT",
                  weight: float | None = None, **kwargs: Any):
-        if layout not in ("NTC", "TNC") or label_layout not in ("NT", "TN"):
-            raise ArgumentError(f"CTCLoss: layout is {layout!r} and label_layout {label_layout!r}, "
-                                "expected 'NTC' or 'TNC', and 'NT' or 'TN'")
+        if layout not in ("NTC", "TNC"):
+            raise CheckError("Only 'NTC' and 'TNC' layouts for pred are supported. Got: "
+                             f"{layout!r}")
+        if label_layout not in ("NT", "TN"):
+            raise CheckError("Only 'NT' and 'TN' layouts for label are supported. Got: "
+                             f"{label_layout!r}")
         super().__init__(weight, label_layout.find("N"), **kwargs)
         self._layout = layout
 
-    def __call__(self, pred: Any, label: Any, pred_lengths: Any = None, label_lengths: Any = None,
-                 sample_weight: Any = None) -> Any:
-        F = _functions(pred)  # noqa: N806
+    def hybrid_forward(self, F: Any, pred: Any, label: Any, pred_lengths: Any = None,
+                       label_lengths: Any = None, sample_weight: Any = None) -> Any:
         if self._layout == "NTC":
             pred = F.swapaxes(pred, dim1=0, dim2=1)
         if self._batch_axis == 1:
@@ -422,9 +407,49 @@ class CTCLoss(Loss):
         loss = F.CTCLoss(pred, label, pred_lengths, label_lengths,
                          use_data_lengths=pred_lengths is not None,
                          use_label_lengths=label_lengths is not None, blank_label="last")
-        return self._weighted(loss, sample_weight)
+        return _apply_weighting(F, loss, self._weight, sample_weight)
 
 
-SDMLLoss = absent_classes(__name__, "SDMLLoss")["SDMLLoss"]
+class SDMLLoss(Loss):
+    """Smoothed deep metric learning: rows of x1 and x2 with one index belong together.
+
+    The loss of row i is the divergence of the smoothed unit vector of i from the softmax of the
+    negative squared distances of x1[i] from all x2[j].
+
+    Parameters
+    ----------
+    smoothing_parameter : float, default 0.3
+        Probability of the other rows together.
+    weight : float, default 1.0
+        Has no effect, as in MXNet.
+    batch_axis : int, default 0
+        Accepted for compatibility.
+
+    Examples
+    --------
+    >>> rows = mx.nd.array([[1, 2], [5, 4]])
+    >>> mx.gluon.loss.SDMLLoss()(rows, rows + 0.1).shape
+    (2,)
+    """
+
+    def __init__(self, smoothing_parameter: float = 0.3, weight: float | None = 1.0,
+                 batch_axis: int = 0, **kwargs: Any):
+        super().__init__(weight, batch_axis, **kwargs)
+        self.kl_loss = KLDivLoss(from_logits=True)
+        self.smoothing_parameter = smoothing_parameter
+
+    def hybrid_forward(self, F: Any, x1: Any, x2: Any) -> Any:
+        differences = F.broadcast_sub(F.expand_dims(x1, axis=1), F.expand_dims(x2, axis=0))
+        distances = F.sum(F.square(differences), axis=2)
+        return self.kl_loss(F.log_softmax(-distances, axis=1), self._labels(F, x1))
+
+    def _labels(self, F: Any, rows: Any) -> Any:
+        """1 - smoothing on the diagonal, the rest of each row in equal parts beside it."""
+        index = F.contrib.arange_like(rows, axis=0)
+        own = F.broadcast_equal(F.reshape(index, shape=(-1, 1)), F.reshape(index, shape=(1, -1)))
+        others = F.broadcast_div(1 - own, F.sum(1 - own, axis=1, keepdims=True))
+        return own * (1 - self.smoothing_parameter) + others * self.smoothing_parameter
+
+
 SigmoidBCELoss = SigmoidBinaryCrossEntropyLoss
 SoftmaxCELoss = SoftmaxCrossEntropyLoss

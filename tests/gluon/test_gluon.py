@@ -11,7 +11,6 @@ import pytest
 import nbmod as mx
 from nbmod.base import MXNetError
 from tests.compare import assert_same
-from tests.programs import gluon_losses
 
 MODULES = ("", ".block", ".trainer", ".nn", ".rnn", ".data", ".data.vision",
            ".data.vision.transforms", ".loss", ".utils", ".model_zoo", ".model_zoo.vision",
@@ -73,29 +72,6 @@ def test_absent_classes_refuse_to_be_made():
         mx.gluon.contrib.nn.Identity()
     with pytest.raises(MXNetError, match="mx.gluon.data.DataLoader: .*mx.io"):
         mx.gluon.data.DataLoader([1])
-    with pytest.raises(MXNetError, match="mx.gluon.Trainer: .*mx.mod.Module"):
-        mx.gluon.Trainer({}, "sgd")
-
-
-# -- losses ---------------------------------------------------------------------------------------
-
-
-def test_losses_are_mxnets(oracle):
-    theirs, ours = oracle.call("mx_gluon.losses"), gluon_losses.answers(mx)
-    for case, expected, found in zip(gluon_losses.CASES, theirs, ours, strict=True):
-        for key in expected:
-            assert_same(found[key], expected[key], 1e-5, f"{case}: {key}")
-
-
-def test_losses_of_symbols_are_those_of_arrays():
-    data, label = gluon_losses.arrays()["real"], gluon_losses.arrays()["classes"]
-    loss = mx.gluon.loss.SoftmaxCELoss()
-    net = loss(mx.sym.var("data"), mx.sym.var("label"))
-    executor = net.simple_bind(mx.cpu(), data=data.shape, label=label.shape)
-    found = executor.forward(data=mx.nd.array(data), label=mx.nd.array(label))[0].asnumpy()
-    assert_same(found, loss(mx.nd.array(data), mx.nd.array(label)).asnumpy(), 1e-6, "loss")
-    with pytest.raises(ValueError, match="unknown arguments .'wieght'"):
-        mx.gluon.loss.L1Loss(wieght=2)
 
 
 # -- networks of files ----------------------------------------------------------------------------

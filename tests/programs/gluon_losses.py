@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,9 @@ CASES = (
     ("CTCLoss", {}, ("steps", "texts", "step_lengths")),
     ("CTCLoss", {}, ("steps", "texts", None, "text_lengths")),
     ("CTCLoss", {}, ("steps", "texts", "step_lengths", "text_lengths")),
+    ("CTCLoss", {"weight": 2}, ("steps", "texts", None, None, "text_lengths")),
+    ("SDMLLoss", {}, ("real", "other")),
+    ("SDMLLoss", {"smoothing_parameter": 0.1}, ("real", "other")),
 )
 
 
@@ -55,11 +59,27 @@ def arrays() -> dict[str, np.ndarray]:
     return {name: np.ascontiguousarray(array, np.float32) for name, array in found.items()}
 
 
-def answers(mx: Any) -> list[dict[str, np.ndarray]]:
+def graphs(mx: Any) -> list[tuple[str, Any]]:
+    """Text and graph of each case; no graph where MXNet has none for symbols."""
+    found = []
+    for name, settings, arguments in CASES:
+        with mx.name.NameManager():
+            loss = getattr(mx.gluon.loss, name)(**settings)
+            if "compute_full" in settings or name == "SDMLLoss":
+                found.append((repr(loss), None))
+                continue
+            symbol = loss(*(key and mx.sym.var(key) for key in arguments))
+            found.append((repr(loss), json.loads(symbol.tojson())))
+    return found
+
+
+def answers(mx: Any, hybridized: bool = False) -> list[dict[str, np.ndarray]]:
     """Value and, where MXNet can record it, gradient of the first argument of each case."""
     found = []
     for name, settings, wanted in CASES:
         loss = getattr(mx.gluon.loss, name)(**settings)
+        if hybridized:
+            loss.hybridize()
         inputs = [key and mx.nd.array(arrays()[key]) for key in wanted]
         found.append({"value": loss(*inputs).asnumpy()})
         if "compute_full" in settings:
