@@ -68,6 +68,7 @@ MODULES = (
     "nbmod.gluon.rnn.rnn_cell",
     "nbmod.gluon.rnn.rnn_layer",
     "nbmod.gluon.symbol_block",
+    "nbmod.gluon.trainer",
     "nbmod.gluon.utils",
     "nbmod.history",
     "nbmod.image.augmenter_lists",

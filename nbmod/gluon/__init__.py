@@ -1,8 +1,7 @@
 """`mx.gluon`: networks as Python classes, whose calls can be compiled.
 
-Gluon's trainer, data loaders and experimental parts are not part of nbmod.  Their names exist, so
-that modules which define subclasses of them can be imported; making an object of one is an
-MXNetError.
+Gluon's data loaders and experimental parts are not part of nbmod.  Their names exist, so that
+modules which define subclasses of them can be imported; making an object of one is an MXNetError.
 
     base_parameter.py   `Parameter`: an array with a copy and a gradient on each device
     constant.py         `Constant`: a parameter with fixed values
@@ -20,8 +19,8 @@ MXNetError.
     block.py            MXNet's module path of these
     nn/                 layers
     rnn/                recurrent layers and cells
-    loss.py             losses as functions of arrays or symbols
-    trainer.py          the name `Trainer`
+    loss.py             losses
+    trainer.py          `Trainer`: steps parameters with an optimizer
     utils.py            `split_and_load`, `clip_global_norm`, `download` and others
     model_zoo/          networks for images, as symbols
     absent.py           makes the classes that exist by name only
@@ -30,8 +29,8 @@ MXNetError.
 
 Begin with `base_parameter.py`.  Imports `autograd`, `base`, `checkpoint`, `compat.c_interface`,
 `context`, `core.atomic`, `core.fork`, `core.reprs`, `core.scope`, `core.shape_semantics`,
-`execution.cached_op`, `execution.step_monitor`, `executor`, `graph`, `initializer`, `ndarray` and
-`symbol`.
+`execution.cached_op`, `execution.step_monitor`, `executor`, `graph`, `initializer`, `kvstore`,
+`module`, `ndarray`, `optimizer` and `symbol`.
 """
 
 from __future__ import annotations
@@ -39,7 +38,6 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from .absent import absent_classes
 from .base_block import Block
 from .hybrid_block import HybridBlock
 from .parameter import (
@@ -53,6 +51,7 @@ from .symbol_block import SymbolBlock
 
 if TYPE_CHECKING:
     from . import block, contrib, data, loss, model_zoo, nn, rnn, trainer, utils
+    from .trainer import Trainer
 
 __all__ = ["Block", "Constant", "DeferredInitializationError", "HybridBlock", "Parameter",
            "ParameterDict", "SymbolBlock", "Trainer", "tensor_types"]
@@ -62,10 +61,10 @@ if TYPE_CHECKING:  # of an installed package, checkers know the names of `__all_
 
 _MODULES = ("block", "contrib", "data", "loss", "model_zoo", "nn", "rnn", "trainer", "utils")
 
-Trainer, = absent_classes(__name__, "Trainer").values()
-
 
 def _load(name: str) -> Any:
+    if name == "Trainer":  # which needs modules and stores
+        return import_module(f"{__name__}.trainer").Trainer
     if name in _MODULES:
         return import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -8,8 +8,7 @@ from ..base import MXNetError
 
 __all__ = ["Absent", "absent_classes"]
 
-_INSTEAD = {"data": "mx.io and mx.image have iterators",
-            "Trainer": "mx.mod.Module trains symbols, and mx.optimizer.get_updater updates arrays"}
+_INSTEAD = {"data": "mx.io and mx.image have iterators"}
 _OTHERWISE = "mx.gluon.nn and mx.gluon.rnn have layers, and mx.nd and mx.sym all operators"
 
 
