@@ -100,8 +100,11 @@ def linked_files(found: dict[str, str]) -> set[str]:
             if path.is_file() and path.is_relative_to(ROOT)} - found.keys()
 
 
-def assemble(target: Path) -> None:
-    """Bring the tree in `target` up to date; files that are right keep their times."""
+def assemble(target: Path) -> bool:
+    """Bring the tree in `target` up to date; files that are right keep their times.
+
+    Returns whether a page changed that has a part of the navigation, which all pages show.
+    """
     found = pages()
     made = {name: text.encode() for name, text in found.items()}
     made |= {name: (ROOT / name).read_bytes() for name in linked_files(found)}
@@ -109,11 +112,13 @@ def assemble(target: Path) -> None:
     for path in [path for path in target.rglob("*") if path.is_file()]:
         if path.relative_to(target).as_posix() not in made:
             path.unlink()
-    for name, data in made.items():
+    changed = {name for name, data in made.items()
+               if not (target / name).exists() or (target / name).read_bytes() != data}
+    for name in changed:
         path = target / name
-        if not path.exists() or path.read_bytes() != data:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(data)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(made[name])
+    return not changed.isdisjoint({START, *BELOW})
 
 
 def gallery(pattern: str) -> list[Path]:
@@ -185,8 +190,8 @@ def main(args: list[str]) -> int:
     chosen = parser.parse_args(args)
     if chosen.clean:
         shutil.rmtree(SITE, ignore_errors=True)
-    assemble(SITE / "source")
-    if status := sphinx("html"):
+    is_moved = assemble(SITE / "source")
+    if status := sphinx("html", *(["-a"] if is_moved else [])):
         return status
     html = SITE / "html"
     (html / "index.html").write_text(
