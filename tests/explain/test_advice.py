@@ -11,7 +11,8 @@ import nbmod as mx
 from nbmod.base import MXNetError
 from nbmod.explain.advice import advice_on
 from nbmod.explain.explanation import Explanation
-from nbmod.explain.schema import MeasuredFacts, StepTimeFacts, from_json
+from nbmod.explain.facts_json import from_json
+from nbmod.explain.schema import MeasuredFacts, StepTimeFacts
 
 SYM = mx.sym
 DATA = {"data": (512, 64)}

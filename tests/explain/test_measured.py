@@ -7,7 +7,7 @@ import json
 import pytest
 
 from nbmod import bench
-from nbmod.explain.schema import from_json
+from nbmod.explain.facts_json import from_json
 from tests.explain.test_facts import bound
 
 

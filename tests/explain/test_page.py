@@ -18,6 +18,7 @@ import pytest
 
 import nbmod as mx
 from nbmod.explain import html_page
+from nbmod.explain.facts_json import to_json
 from nbmod.explain.schema import (
     BindFacts,
     EntryFacts,
@@ -33,7 +34,6 @@ from nbmod.explain.schema import (
     StorageFacts,
     TensorFacts,
     Variant,
-    to_json,
 )
 
 VOID = {"meta", "link", "br", "input", "img"}

@@ -9,7 +9,7 @@ import pytest
 import nbmod as mx
 from nbmod.base import MXNetError
 from nbmod.explain.explanation import Explanation
-from nbmod.explain.schema import from_json
+from nbmod.explain.facts_json import from_json
 from nbmod.passes.memory.plan_step import PLANNER_PASSES
 
 
