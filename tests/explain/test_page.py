@@ -474,14 +474,21 @@ def large_facts():
 
 INTERACT = """async change => {
   const start = performance.now();
-  window.app.store.change(change);
+  if (change.zoom) window.app.opened.get("memory").scale(change.zoom);
+  else window.app.store.change(change);
   await new Promise(done => requestAnimationFrame(() => setTimeout(done)));
   return performance.now() - start;
 }"""
 
 
-def interaction_times(tried: Tried, actions: int):
-    """Milliseconds that changes of the selection take, and those of the processor for them."""
+SELECTIONS = [[{"step": index * 97 % NODES}, {"storage": index * 991 % BUFFERS},
+               {"stage": index % 2}, {"node": index * 331 % NODES}][index % 4]
+              for index in range(20)]
+ZOOMS = [{"zoom": factor} for factor in [0.5] * 10 + [2] * 10]
+
+
+def interaction_times(tried: Tried, changes: list[dict[str, float]]):
+    """Milliseconds that changes take, and those of the processor for them."""
     session = tried.context.new_cdp_session(tried.page)
     session.send("Performance.enable", {"timeDomain": "threadTicks"})
 
@@ -489,10 +496,8 @@ def interaction_times(tried: Tried, actions: int):
         metrics = session.send("Performance.getMetrics")["metrics"]
         return next(each["value"] for each in metrics if each["name"] == "TaskDuration") * 1e3
 
-    for index in range(actions):
+    for change in changes:
         before = busy()
-        change = [{"step": index * 97 % NODES}, {"storage": index * 991 % BUFFERS},
-                  {"stage": index % 2}, {"node": index * 331 % NODES}][index % 4]
         yield tried.page.evaluate(INTERACT, change), busy() - before
 
 
@@ -503,10 +508,12 @@ def test_a_large_plan_is_shown(browser, tmp_path):
     start = time.perf_counter()
     tried = Tried(browser, path)
     print(f"\nopened in {time.perf_counter() - start:.2f} s")
-    for view in tried.views():
+    for view, what, changes in [*((view, "selections", SELECTIONS) for view in tried.views()),
+                                ("memory", "zooms", ZOOMS)]:
         tried.show(view)
-        whole, busy = (sorted(each) for each in zip(*interaction_times(tried, 20), strict=True))
-        print(f"{view}: median {whole[10]:.0f} ms, 95th percentile {whole[18]:.0f} ms; "
+        times = interaction_times(tried, changes)
+        whole, busy = (sorted(each) for each in zip(*times, strict=True))
+        print(f"{view}, {what}: median {whole[10]:.0f} ms, 95th percentile {whole[18]:.0f} ms; "
               f"of the processor {busy[10]:.0f} and {busy[18]:.0f} ms")
     tried.page.keyboard.press("/")
     tried.page.keyboard.type("node49")
