@@ -2,6 +2,7 @@
 
     python docs/generate_gallery.py FOLDER          all of them: NAME.svg and NAME.html
     python docs/generate_gallery.py FOLDER lenet    one
+    python docs/generate_gallery.py                 docs/internals/executor-plan.svg
 
 `docs/gallery.md` has the words; `docs/build.py` puts each picture where `<!-- NAME -->` is.
 
@@ -10,6 +11,7 @@ Plans are those of the machine that builds the site: nothing is bound, measured 
 
 from __future__ import annotations
 
+import doctest
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -104,7 +106,18 @@ def write(folder: Path, exhibits: Iterable[Exhibit] = EXHIBITS) -> None:
         plan.page(folder / f"{one.name}.html", planned(one.beside, one) if one.beside else None)
 
 
+def write_example() -> None:
+    """Write the picture in `docs/internals/executor.md`, from the examples on that page."""
+    names: dict[str, Any] = {}
+    page = ROOT / "docs" / "internals" / "executor.md"
+    for example in doctest.DocTestParser().get_examples(page.read_text(encoding="utf-8")):
+        exec(example.source, names)
+        if "chart" in names:
+            names["executor"].plan_chart(page.with_name("executor-plan.svg"))
+            return
+
+
 if __name__ == "__main__":
     if len(sys.argv) < 2:
-        sys.exit(__doc__)
+        sys.exit(write_example())
     write(Path(sys.argv[1]), [one for one in EXHIBITS if one.name in (sys.argv[2:] or one.name)])

@@ -210,7 +210,7 @@ class _Drawing:
         if "backward" in phases:
             x = _percent(phases.index("backward"), self.steps)
             yield (f'<line class="line phase" x1="{x}" x2="{x}" y2="100%"/>'
-                   f'<text x="{x}" dx="4" dy="11">backward</text>')
+                   f'<text class="phase-name" x="{x}" dx="4" dy="11">backward</text>')
         arenas = sum(self.plan.memory.arenas.values())
         if 0 < arenas < self.top:
             y = _percent(self.top - arenas, self.top)
