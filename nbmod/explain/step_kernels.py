@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -15,6 +15,7 @@ from ..ops.build.assembly import module_text
 from ..ops.jit import Kernel, dry_run
 from ..passes.remarks import where_is
 from .schema import CodeFacts, KernelFacts, StepCodeFacts
+from .wording import shortened
 
 if TYPE_CHECKING:
     from ..execution.steps import PlannedProgram
@@ -54,9 +55,17 @@ class StepKernel(NamedTuple):
         code = self.kernel.function.__code__
         return KernelFacts(self.name, where_is(code.co_filename, code.co_firstlineno),
                            self.source(),
-                           "\n".join(hot_loop_before_assembly(text.intermediate)),
-                           "\n".join(hot_loop(text.assembly)),
+                           _beginning(hot_loop_before_assembly(text.intermediate)),
+                           _beginning(hot_loop(text.assembly)),
                            **asdict(facts_of_assembly(text.assembly)))
+
+
+LONGEST = 160
+"""Lines of a hot loop that facts have: more repeat the same, as unrolled micro-kernels do."""
+
+
+def _beginning(lines: Sequence[str]) -> str:
+    return "\n".join(shortened(lines, LONGEST))
 
 
 def code_facts(program: PlannedProgram, steps: Collection[int], known: CodeFacts | None = None

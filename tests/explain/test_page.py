@@ -6,6 +6,7 @@ They are skipped without, but not in CI.
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import shutil
@@ -17,11 +18,14 @@ from pathlib import Path
 import pytest
 
 import nbmod as mx
+from nbmod.cli import explain as cli_explain
 from nbmod.explain import html_page
+from nbmod.explain.explanation import Explanation
 from nbmod.explain.facts_json import to_json
 from nbmod.explain.schema import (
     BindFacts,
     EntryFacts,
+    FailureFacts,
     GraphNodeFacts,
     Keeper,
     MemoryFacts,
@@ -35,6 +39,7 @@ from nbmod.explain.schema import (
     TensorFacts,
     Variant,
 )
+from nbmod.ops.jit import lacks_compiler
 
 VOID = {"meta", "link", "br", "input", "img"}
 PHONE, DESKTOP = {"width": 390, "height": 844}, {"width": 1280, "height": 800}
@@ -97,6 +102,8 @@ def test_the_page_has_the_facts_and_asks_nothing_of_a_network(facts):
     text = html_page.page(facts, explained("null").facts)
     page = Parsed(text)
     assert json.loads(page.data["facts"]) == to_json(facts)
+    assert "command" not in page.data
+    assert json.loads(Parsed(html_page.page(facts, command="nbmod x")).data["command"]) == "nbmod x"
     assert json.loads(page.data["other"])["network"]["requests"] == {}
     assert "default-src 'none'" in text
     sources = [value for _, name, value in page.attributes if name in ("src", "href", "srcset")]
@@ -190,11 +197,18 @@ class Tried:
         return self.page.locator("#inspector h2").inner_text()
 
 
+def values_of(eid, step):
+    """Values that tell of which entry after which step they are."""
+    return {"entry": eid, "low": -1.5, "high": float(step), "mean": float(eid),
+            "not_finite": int(step == 3), "sample": [[-1.5, None], [0.0, float(step)]]}
+
+
 @pytest.fixture(scope="module")
 def written(facts, tmp_path_factory):
     """A page with all sections that facts may have, and another plan."""
     path = tmp_path_factory.mktemp("page") / "page.html"
-    text, plain = html_page.page(facts, explained("null").facts), to_json(facts)
+    text = html_page.page(facts, explained("null").facts, "nbmod explain net-symbol.json --train")
+    plain = to_json(facts)
     times = [{"step": index, "seconds": 1e-5 * (index + 1), "noise": 0.01, "share": 0.5,
               "roof": "L2 bandwidth"} for index, step in enumerate(facts.plan.steps)
              if not step.is_view]
@@ -203,7 +217,21 @@ def written(facts, tmp_path_factory):
                      "bandwidths": {"L2": 1e11, "memory": 1e10}},
         "advice": [{"kind": "unread gradient", "subject": "data", "reason": "nothing reads it",
                     "change": "grad_req={'data': 'null'}", "nodes": [0], "total": -4096,
-                    "steps": 0, "operations": -100, "nbytes": 0, "seconds": -1e-3}]}
+                    "steps": 0, "operations": -100, "nbytes": 0, "seconds": -1e-3}],
+        "code": {"kernels": [{"name": "_strips", "where": "ops/blocked/strips.py:10",
+                              "source": "@kernel\ndef _strips(x):\n    pass\n",
+                              "intermediate": "%1 = fadd <8 x float> %2, %3",
+                              "assembly": "vfmadd213ps\t(%r8), %ymm4, %ymm0\n"
+                                          "vmovups\t%ymm0, 8(%rsp)",
+                              "instructions": 2, "vector_bits": 256, "fmas": 1, "spills": 1,
+                              "calls": 0}],
+                 "steps": [{"step": index, "kernels": [0] if step.op.lower().endswith("volution")
+                            else []} for index, step in enumerate(facts.plan.steps)
+                           if step.name != "fc" and not step.is_view]},
+        "run": {"arrays": [values_of(eid, -1) for eid, entry in enumerate(facts.plan.entries)
+                           if entry.kind == "variable"],
+                "steps": [[values_of(eid, index) for eid in step.writes if eid is not None]
+                          for index, step in enumerate(facts.plan.steps)]}}
     old, new = (json.dumps(each, separators=(",", ":")) for each in (plain, {**plain, **sections}))
     assert old in text
     path.write_text(text.replace(old, new), encoding="utf-8")
@@ -219,7 +247,7 @@ def tried(browser, written):
 
 def test_every_view_shows_the_selection(tried):
     assert tried.views() == [
-        "advice", "passes", "memory", "steps", "timeline", "gradient", "compare", "words"]
+        "advice", "passes", "memory", "steps", "play", "timeline", "gradient", "compare", "words"]
     for number, view in enumerate(tried.views(), 1):
         tried.page.keyboard.press(str(number))
         assert tried.page.locator(f"#view-{view}").is_visible()
@@ -330,15 +358,6 @@ def test_a_click_on_a_box_selects_its_storage(tried, facts):
     assert tried.selected()["storage"] == storage
 
 
-def test_words_say_what_they_mean(tried):
-    tried.select("conv2_backward")
-    heading = tried.page.locator("#inspector h3", has_text="Storage").first
-    meaning = heading.get_attribute("title")
-    assert meaning.startswith("A piece of memory")
-    tried.show("words")
-    assert meaning in tried.page.locator("#view-words").inner_text()
-
-
 def test_the_plan_is_enlarged_around_the_selected_storage(tried, facts):
     tried.show("memory")
     storage = min((index for index, each in enumerate(facts.plan.storages) if each.nbytes),
@@ -405,6 +424,195 @@ def test_steps_are_shown_with_their_times(tried, facts):
     assert tried.selected()["step"] == running[0]
 
 
+# -- steps: code, values, reproducers --------------------------------------------------------------
+
+
+def test_a_step_has_its_code_down_to_machine_code(tried):
+    tried.show("steps")
+    tried.select("conv2")
+    kernel = tried.page.locator("#inspector section[aria-label='Kernel _strips']")
+    assert "256 bits" in kernel.inner_text() and "ops/blocked/strips.py:10" in kernel.inner_text()
+    texts = kernel.locator("details")
+    assert texts.count() == 3 and "def _strips(x):" in texts.nth(0).inner_text()
+    for number, line, kind in ((1, "fadd <8 x float>", "vector"), (2, "vfmadd213ps", "vector"),
+                               (2, "8(%rsp)", "stack")):
+        if not texts.nth(number).get_attribute("open"):
+            texts.nth(number).evaluate("details => details.open = true")
+        assert line in texts.nth(number).locator(f".line.{kind}").inner_text()
+    tried.select("softmax")
+    assert "No kernel" in tried.page.locator("#inspector section[aria-label=Code]").inner_text()
+    tried.select("fc")
+    code = tried.page.locator("#inspector section[aria-label=Code]").inner_text()
+    assert "nbmod explain net-symbol.json --train --code fc --page plan.html" in code
+    assert 'explanation.code("fc")' in code
+    tried.show("memory")
+    assert not tried.page.locator("#inspector .commands").count()
+
+
+def test_a_step_tells_how_to_run_it_by_itself(tried):
+    tried.show("steps")
+    tried.select("conv2_backward")
+    section = tried.page.locator("#inspector section[aria-label=Reproducer]")
+    command = "nbmod explain net-symbol.json --train --reproduce conv2_backward --out folder"
+    assert section.locator("code").all_inner_texts() == [
+        command, 'explanation.reproducer("conv2_backward").save("folder")']
+    section.get_by_role("button", name="Copy the shell line").click()
+    section.locator("[role=status]").first.filter(has_text="copied").wait_for()
+    if lacks_compiler():    # there are no blocks then
+        return
+    tried.select("data_blocks")
+    assert "A pass inserted this step" in section.inner_text()
+
+
+def test_commands_of_the_page_are_those_of_explain(facts):
+    """What the page tells is what `nbmod explain` and `Explanation` have."""
+    page = (html_page.FOLDER / "code.js").read_text("utf-8")
+    for name in ("code", "reproduce", "out", "page"):
+        assert f"--{name} " in page
+        assert name in {action.dest for action in options()._actions}
+    for name in ("code", "reproducer"):
+        assert f"explanation.{name}(" in page and hasattr(Explanation, name)
+
+
+def options():
+    parser = argparse.ArgumentParser()
+    cli_explain.arguments(parser)
+    return parser
+
+
+# -- play -----------------------------------------------------------------------------------------
+
+
+def shown_step(tried):
+    return int(tried.page.locator("#view-play input[type=range]").input_value())
+
+
+def test_play_shows_what_each_step_reads_writes_and_frees(tried, facts):
+    tried.show("play")
+    index, step = next((index, step) for index, step in enumerate(facts.plan.steps)
+                       if step.name == "conv2")
+    tried.select("conv2")
+    reads, writes = tried.page.locator("#view-play .arrays > div").all_inner_texts()
+    assert all(facts.plan.entries[eid].name in reads for eid in step.reads)
+    assert facts.plan.entries[step.writes[0]].name in writes
+    assert f"-1.5 to {index}, mean {step.writes[0]}" in writes
+    producer = facts.plan.entries[step.reads[0]].producer
+    assert f"-1.5 to {producer}" in reads and "-1.5 to -1" in reads     # a tensor, a weight
+    told = tried.page.locator("#view-play .now").inner_text()
+    born = [number for number, each in enumerate(facts.plan.storages) if each.first == index]
+    dead = [number for number, each in enumerate(facts.plan.storages)
+            if each.last == index and not each.held]
+    for word, numbers in (("allocates", born), ("frees", dead)):
+        assert (f"{word} storage {numbers[0]}" in told) if numbers else word not in told
+    assert tried.page.locator("#view-play .grid span.negative").count()
+    # The arena is drawn: not all pixels of its middle have one colour.
+    assert tried.page.evaluate("""() => {
+        const canvas = document.querySelector("#view-play canvas"), pen = canvas.getContext("2d");
+        const {data} = pen.getImageData(0, 40, canvas.width, 1);
+        return new Set(Array.from({length: canvas.width}, (_, x) => data.slice(4 * x, 4 * x + 3)
+            .join())).size; }""") > 2
+
+
+def test_play_runs_by_itself_and_by_keys(tried, facts):
+    last = len(facts.plan.steps) - 1
+    tried.show("play")
+    tried.page.locator("#view-play canvas").focus()
+    for key, step in (("Home", 0), ("ArrowRight", 1), ("ArrowRight", 2), ("ArrowLeft", 1),
+                      ("End", last), ("ArrowRight", last), ("Home", 0)):
+        tried.page.keyboard.press(key)
+        assert shown_step(tried) == step == tried.selected()["step"]
+    for _ in range(9):
+        tried.page.keyboard.press("+")
+    speed = tried.page.locator("#view-play select").input_value()
+    assert speed == "30"
+    tried.page.keyboard.press(" ")
+    tried.wait_for(f"window.app.store.focus.step === {last}")
+    tried.wait_for("!window.app.store.isPlaying")
+    tried.page.keyboard.press("Home")
+    tried.page.locator("#view-play select").select_option("0.5")
+    play = tried.page.get_by_role("button", name="Play")
+    play.click()
+    assert tried.page.evaluate("window.app.store.isPlaying")
+    tried.page.get_by_role("button", name="Pause").click()
+    assert not tried.page.evaluate("window.app.store.isPlaying")
+    tried.page.keyboard.press("5")
+    tried.page.evaluate("window.app.opened.get('play').play(true)")
+    tried.show("memory")
+    tried.wait_for("!window.app.store.isPlaying")
+
+
+# -- words ----------------------------------------------------------------------------------------
+
+
+def test_words_are_explained_as_in_the_glossary(tried):
+    text = (Path(__file__).parents[2] / "docs" / "glossary.md").read_text("utf-8")
+    glossary = {head.strip(): " ".join(body.split()).replace("`", "").replace("*", "")
+                for part in text.split("\n## ")[1:] for head, _, body in [part.partition("\n")]}
+    words = tried.page.evaluate("WORDS")
+    assert len(words) > 30 and words.items() <= glossary.items()
+    tried.select("conv2")
+    tried.page.locator("#inspector a.word", has_text="Storage").first.click()
+    assert tried.page.locator("#view-words .chosen h2").inner_text() == "storage"
+    assert glossary["storage"] in tried.page.locator("#view-words .chosen").inner_text()
+    tried.wait_for("location.hash.endsWith('word=storage')")
+
+
+# -- failures -------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def failed(tmp_path_factory):
+    """The page of a network whose branches do not fit."""
+    net = network().get_internals()["relu1_output"]
+    net = mx.sym.elemwise_add(net, mx.sym.Pooling(net, kernel=(2, 2), stride=(2, 2), name="pool"),
+                              name="sum")
+    path = tmp_path_factory.mktemp("failed") / "page.html"
+    Explanation.planned(mx.sym.exp(net, name="exp"), {"data": (2, 3, 16, 16)}).page(path)
+    return path
+
+
+@pytest.mark.parametrize("size, scheme", [(DESKTOP, "light"), (PHONE, "dark")],
+                         ids=["desktop", "phone"])
+def test_a_network_that_cannot_be_bound_is_shown(browser, failed, size, scheme):
+    tried = Tried(browser, failed, size, scheme)
+    assert tried.views() == ["failure", "passes", "compare", "words"]
+    assert "fails in inference at sum" in tried.page.locator("#summary").inner_text()
+    view = tried.page.locator("#view-failure")
+    assert "do not agree" in view.locator("pre").inner_text()
+    table = view.locator("table").inner_text()
+    assert "2×16×14×14" in table and "2×16×7×7" in table and "the others need" in table
+    assert view.locator(".row.failed").inner_text().split()[:2] == ["✗", "sum"]
+    assert "2×16×14×14" in view.locator(".row", has_text="relu1").last.inner_text()
+    assert "unknown" in view.locator(".row.faint", has_text="exp").inner_text()
+    view.locator("a", has_text="pool").click()
+    assert tried.heading().startswith("pool")
+    tried.show("passes")
+    assert tried.page.locator("#view-passes .row.failed").count() == 1
+    axe = axe_core()
+    for name in tried.views():
+        tried.show(name)
+        assert tried.page.evaluate("document.documentElement.scrollWidth") <= size["width"]
+        if axe:
+            assert not violations(tried, axe), name
+    tried.close()
+
+
+def test_a_run_that_fails_marks_its_step(browser, explanation, tmp_path):
+    step = next(index for index, each in enumerate(explanation.facts.plan.steps)
+                if each.name == "fc")
+    facts = replace(explanation.facts, failure=FailureFacts(
+        "run", "MXNetError", "fc (FullyConnected): out of luck", explanation.facts.plan.steps[
+            step].node, step, []))
+    path = tmp_path / "page.html"
+    path.write_text(html_page.page(facts), encoding="utf-8")
+    tried = Tried(browser, path)
+    assert "out of luck" in tried.page.locator("#view-failure").inner_text()
+    tried.page.locator(f"#view-failure a[href='#step={step}']").click()
+    tried.show("steps")
+    assert tried.page.locator("#view-steps .row.failed .name").all_inner_texts() == ["fc"]
+    tried.close()
+
+
 @pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_nothing_is_inaccessible_or_too_wide(browser, written, size, scheme):
@@ -415,11 +623,16 @@ def test_nothing_is_inaccessible_or_too_wide(browser, written, size, scheme):
         tried.page.evaluate(f"window.app.store.change({{view: '{view}'}})")
         assert tried.page.evaluate("document.documentElement.scrollWidth") <= size["width"]
         if axe:
-            tried.page.evaluate(axe)
-            found = tried.page.evaluate("axe.run().then(found => found.violations.map("
-                                        "each => [each.id, each.nodes.map(node => node.html)]))")
+            found = violations(tried, axe)
             assert not found, f"{view}: {found}"
     tried.close()
+
+
+def violations(tried, axe):
+    """Faults that axe-core finds: the rule, and the elements."""
+    tried.page.evaluate(axe)
+    return tried.page.evaluate("axe.run().then(found => found.violations.map("
+                               "each => [each.id, each.nodes.map(node => node.html)]))")
 
 
 def axe_core():

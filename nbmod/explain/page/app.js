@@ -25,7 +25,14 @@ class App {
     const kind = Object.keys(network.requests).length ? "training" : "inference";
     document.title = `${network.name}, ${kind}: nbmod explain`;
     document.getElementById("title").textContent = network.name;
-    document.getElementById("summary").textContent =
+    const {failure} = this.plan, summary = document.getElementById("summary");
+    if (failure) {
+      summary.classList.add("failed");
+      const place = failure.node == null ? [] : [" at ", nodeLink(this.plan, failure.node)];
+      summary.replaceChildren(`fails in ${failure.stage}`, ...place, `: ${failure.message.split("\n")[0]}`);
+      return;
+    }
+    summary.textContent =
       `${kind} on ${network.context}: ${plural(this.plan.running, "step")}, ${bytesText(memory.total)} `
       + `(${bytesText(memory.unshared)} if nothing shared memory)`
       + (network.disabled_passes.length ? `, without ${network.disabled_passes.join(", ")}` : "");
@@ -87,6 +94,7 @@ class App {
   onKey(event) {
     if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input:not([type=range], [type=checkbox]), textarea")) return;
     const {store} = this, view = this.views[Number(event.key) - 1];
+    if (this.opened.get(store.view).onKey?.(event)) return event.preventDefault();
     if (event.key === "/") this.search.focus();
     else if (event.key === "Escape") store.clear();
     else if (event.key === "[") store.change({stage: store.stage - 1});
@@ -104,5 +112,5 @@ function factsIn(id, page = document) {
 }
 
 const page = factsIn("facts");
-if (page) window.app = new App(new Plan(page));
+if (page) window.app = new App(new Plan(page, factsIn("command") ?? ""));
 else document.getElementById("summary").textContent = "This page has no facts: `executor.explain().page(path)` writes one.";

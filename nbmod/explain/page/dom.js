@@ -52,6 +52,6 @@ const plural = (count, noun) => `${countText(count)} ${noun}${count === 1 ? "" :
 /** A table with a heading for each column; cells are texts or elements. */
 function table(caption, headings, rows) {
   return h("table", {}, h("caption", {}, caption),
-    h("thead", {}, h("tr", {}, headings.map(each => h("th", {scope: "col"}, each)))),
+    h("thead", {}, h("tr", {}, headings.map(each => h("th", {scope: "col"}, termed(each))))),
     h("tbody", {}, rows.map(row => h("tr", {}, row.map(cell => h("td", {}, cell))))));
 }

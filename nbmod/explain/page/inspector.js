@@ -17,10 +17,12 @@ class Inspector {
     if (kind === "entry") parts.push(this.tensor(entry));
     if (kind === "storage") parts.push(this.storage(storage));
     if (step != null) parts.push(this.step(step));
+    const isFirst = this.store.view === "steps" && step != null;
+    if (isFirst) parts.push(this.implementation(step), codeSections(this.plan, step), reproducerSection(this.plan, step));
     if (node != null) parts.push(this.node(node), this.remarks(node));
     if (kind !== "storage" && storage != null) parts.push(this.storage(storage));
-    if (step != null) parts.push(this.implementation(step), this.bodies(step));
-    this.element.replaceChildren(...parts.filter(Boolean));
+    if (step != null) parts.push(isFirst ? null : this.implementation(step), this.bodies(step));
+    this.element.replaceChildren(...parts.flat().filter(Boolean));
     this.element.scrollTop = 0;
   }
 
@@ -60,7 +62,7 @@ class Inspector {
   }
 
   tensor(id) {
-    const {plan} = this, entry = plan.entries[id];
+    const {plan} = this, entry = plan.entries[id], values = valuesAfter(plan, id, plan.steps.length);
     return section("Tensor", facts([
       ["shape", tensorText(entry.tensor)], ["bytes", `${bytesText(entry.nbytes)} (${countText(entry.nbytes)})`],
       ["kind", entry.kind + (entry.is_output ? ", output" : "")],
@@ -68,6 +70,7 @@ class Inspector {
       ["offset", entry.offset || null],
       ["rows", entry.rows > 1 ? `${entry.rows}, ${countText(entry.row_step)} bytes apart` : null],
       ["in place of", entry.in_place_of == null ? null : entryLink(plan, entry.in_place_of)],
+      ["values", values ? rangeText(values) : null],
       ["written by", entry.producer == null ? null : stepLink(plan, entry.producer)],
       ["read by", entry.readers.length ? spaced(entry.readers.map(each => stepLink(plan, each))) : "no step"],
     ]));
@@ -89,7 +92,7 @@ class Inspector {
     const {plan} = this, node = plan.nodes[id], history = plan.historyOf(id);
     return section("Node", facts([
       ["operator", node.op || "variable"],
-      ...Object.entries(node.parameters).map(([name, value]) => [name, value]),
+      ...Object.entries(node.parameters).map(([name, value]) => [h("span", {}, name), value]),
       ["inputs", node.inputs.length ? spaced(node.inputs.map(([each, output]) =>
         [nodeLink(plan, each), output ? `[${output}]` : ""])) : null],
       ["shape", node.outputs.map(tensorText).join(", ")],
@@ -118,12 +121,12 @@ class Inspector {
   }
 }
 
-const section = (title, ...children) => h("section", {"aria-label": title}, h("h3", {}, title), children);
+const section = (title, ...children) => h("section", {"aria-label": title}, h("h3", {}, termed(title)), children);
 
 /** Names and values; those without a value are left out. */
 const facts = pairs => h("dl", {}, pairs
   .filter(([, value]) => value != null && value !== "" && !(Array.isArray(value) && !value.length))
-  .map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]));
+  .map(([name, value]) => [h("dt", {}, termed(name)), h("dd", {}, value)]));
 
 /** Items with commas between them. */
 const spaced = items => items.flatMap((each, index) => index ? [", ", each] : [each]);
@@ -149,7 +152,7 @@ function remarkItem(plan, remark) {
     h("span", {class: "verdict"}, isDone ? "✓ done" : "✗ refused"), " ", h("b", {}, remark.pass_name),
     isDone ? `: ${remark.rule}` : `, since it needs: ${remark.rule}`, facts(Object.entries(remark.evidence)
       .filter(([, value]) => !Array.isArray(value) || value.length)
-      .map(([name, value]) => [name.replaceAll("_", " "), evidence(plan, value)])),
+      .map(([name, value]) => [h("span", {}, name.replaceAll("_", " ")), evidence(plan, value)])),
     h("small", {class: "where"}, remark.where));
 }
 
@@ -182,4 +185,4 @@ const keysHelp = () => section("Keys", facts([
   ["/", "search by name, shape (16x64x56x56) or bytes (>1MB)"],
   ["1 2 3 …", "views"], ["[ ]", "pass before, pass after"],
   ["↑ ↓ ← →", "move in lists, tabs and the memory view"],
-  ["+ − 0", "zoom the memory view"], ["Esc", "close the search, clear the selection"]]));
+  ["+ − 0", "zoom the memory view"], ["space ← → + −", "play, pause, step and speed in the play view"], ["Esc", "close the search, clear the selection"]]));

@@ -51,7 +51,7 @@ class PassesView {
 
   rowClass(row) {
     const {nodes, marks} = this.layout;
-    return `pass-row ${marks[row] ?? ""} ${nodes[row] == null ? "absent" : ""}`;
+    return `pass-row ${marks[row] ?? ""} ${nodes[row] == null ? "absent" : this.plan.isFailed(nodes[row]) ? "failed" : ""}`;
   }
 
   row(row) {

@@ -13,13 +13,16 @@ function grouped(items, keyOf) {
 }
 
 class Plan {
-  constructor(facts) {
+  constructor(facts, command = "") {
     if (facts.schema !== "nbmod.explain") throw new Error("the file has no facts of a plan");
     this.facts = facts;
     this.network = facts.network;
     this.nodes = facts.nodes;
     this.remarks = facts.remarks;
     Object.assign(this, facts.plan);  // entries, storages, steps, constants, memory
+    this.failure = facts.failure;
+    /** The command that plans the network, if it is known. */
+    this.command = command;
     const symbol = {name: "symbol", description: "the network as it was written",
                     graph: facts.graph, outputs: facts.outputs, added: [], removed: [], replaced: []};
     /** The symbol, and the graph after each pass that changed it. */
@@ -31,6 +34,48 @@ class Plan {
     this.assignSlots();
     this.remarksOfSlot = grouped(this.remarks,
       remark => remark.node == null ? null : this.slotOfNode[remark.node]);
+  }
+
+  /** Kernels of the steps whose code is among the facts. */
+  get codeOfStep() {
+    const {code} = this.facts;
+    return this.codes ??= new Map(code?.steps.map(({step, kernels}) => [step, kernels.map(each => code.kernels[each])]));
+  }
+
+  /** By entry, its values in the recorded run: {step, values}, the first before all steps; null without a run. */
+  get recorded() {
+    const {run} = this.facts;
+    if (!run) return null;
+    if (!this.values) {
+      this.values = new Map();
+      [run.arrays, ...run.steps].forEach((written, index) => written.forEach(values => {
+        if (!this.values.has(values.entry)) this.values.set(values.entry, []);
+        this.values.get(values.entry).push({step: index - 1, values});
+      }));
+    }
+    return this.values;
+  }
+
+  /** The name of a step, or its number where other steps have the name; quoted for a shell. */
+  stepName(index) {
+    const {name} = this.steps[index];
+    return this.steps.filter(step => step.name === name).length > 1 ? index : name;
+  }
+
+  quoted(index) {
+    const name = String(this.stepName(index));
+    return /^[\w.+-]+$/.test(name) ? name : `'${name.replaceAll("'", "'\\''")}'`;
+  }
+
+  /** Whether a pass inserted a node, which computes none of the symbol. */
+  isInserted(node) {
+    const {origins, name} = this.nodes[node], parts = name.split("+");
+    return this.historyOf(node).some(([, what]) => what === "added") && !origins.some(each => parts.includes(this.nodes[each].name));
+  }
+
+  /** Whether a node is the one at which something failed, at whatever stage. */
+  isFailed(node) {
+    return this.failure?.node != null && this.slotOfNode[node] === this.slotOfNode[this.failure.node];
   }
 
   get arena() { return Object.values(this.memory.arenas).reduce((sum, each) => sum + each, 0); }

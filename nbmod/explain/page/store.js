@@ -4,9 +4,10 @@
 /**
  * Views, in the order of their tabs; each file of a view adds one:
  *
- *     {id, title, fits(plan), create(plan, store) -> {element, update(), onShow?(), isWide?}}
+ *     {id, title, fits(plan), create(plan, store) -> {element, update(), onKey?(event), isWide?}}
  *
- * `update` is called when the selection or the stage has changed and the view is visible.
+ * `update` is called when the selection or the stage has changed and the view is visible; `onKey`
+ * tells whether a key was for the view.
  */
 const VIEWS = [];
 
@@ -25,6 +26,8 @@ class Store {
     this.view = null;
     this.stage = plan.stages.length - 1;
     this.focus = NOTHING;
+    this.word = null;
+    this.isPlaying = false;
     this.listeners = [];
     window.addEventListener("hashchange", () => {
       if (location.hash === this.written) return;
@@ -39,13 +42,14 @@ class Store {
   /** Go where a link leads: `#storage=12` keeps the view, `#view=passes` the selection. */
   follow(hash) {
     const values = Object.fromEntries(new URLSearchParams(hash.replace(/^#/, "")));
-    for (const key of Object.keys(values)) if (key !== "view") values[key] = Number(values[key]);
+    for (const key of Object.keys(values)) if (!["view", "word"].includes(key)) values[key] = Number(values[key]);
     this.change(values);
   }
 
   change(values) {
     if (VIEWS.some(view => view.id === values.view)) this.view = values.view;
     if (this.plan.stages[values.stage]) this.stage = values.stage;
+    if (values.word in WORDS) this.word = values.word;
     const kind = KINDS.find(each => this.exists(each, values[each]));
     if (kind) this.focus = this.related(kind, values[kind]);
     this.notify();
@@ -58,8 +62,9 @@ class Store {
 
   notify() {
     for (const listener of this.listeners) listener();
-    // Later, for browsers slow down pages that change their address often.
     clearTimeout(this.timer);
+    if (this.isPlaying) return;
+    // Later, for browsers slow down pages that change their address often.
     this.timer = setTimeout(() => {
       this.written = this.hash();
       location.hash = this.written;
@@ -68,7 +73,8 @@ class Store {
 
   hash() {
     const {kind} = this.focus;
-    return `#view=${this.view}&stage=${this.stage}` + (kind ? `&${kind}=${this.focus[kind]}` : "");
+    return `#view=${this.view}&stage=${this.stage}` + (kind ? `&${kind}=${this.focus[kind]}` : "")
+      + (this.view === "words" && this.word ? `&word=${encodeURIComponent(this.word)}` : "");
   }
 
   exists(kind, id) {
