@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 import nbmod as mx
+from nbmod.base import MXNetError
 from nbmod.core.config import CONFIG
+from nbmod.explain.explanation import Explanation
+from nbmod.explain.facts_json import from_json, to_json
 from nbmod.explain.step_kernels import step_kernels
 from nbmod.ops.jit import lacks_compiler
 
@@ -76,3 +81,25 @@ def test_steps_know_their_kernels_and_leave_arrays_alone():
     assert {kernels[index][0].name for index in running if kernels[index]} == {
         "_forward_columns", "_backward_columns"}
     assert all((array.asnumpy() == 3).all() for array in arrays if array is not None)
+
+
+@needs_compiler
+def test_code_of_steps_is_among_the_facts_once_somebody_asked():
+    explanation = bound().explain()
+    text = str(explanation.code("bn"))
+    assert "kernel _forward_columns at ops/nn/batch_norm.py:" in text
+    assert "before code generation" in text and "def _forward_columns(" in text
+    assert [(each.step, each.kernels) for each in explanation.facts.code.steps] == [(0, [0])]
+    code = explanation.code().data
+    facts = explanation.facts
+    assert {int(step) for step in code} == {
+        index for index, step in enumerate(facts.plan.steps) if not step.is_view}
+    assert [each.name for each in facts.code.kernels] == ["_forward_columns", "_backward_columns"]
+    for kernel in facts.code.kernels:
+        assert kernel.vector_bits >= 128 and kernel.instructions == len(
+            kernel.assembly.splitlines())
+        assert "x float>" in kernel.intermediate or "x double>" in kernel.intermediate
+    loaded = Explanation(from_json(to_json(facts)))
+    assert str(loaded.code("bn")) == text
+    with pytest.raises(MXNetError, match="without arrays"):
+        Explanation(replace(facts, code=None)).code("bn")

@@ -415,6 +415,28 @@ def test_two_plans_are_compared_step_by_step(tried, facts, tmp_path):
     assert tried.page.locator("#view-compare").is_visible()
 
 
+def test_the_first_step_whose_values_differ_is_shown(tried, written, facts, tmp_path):
+    """The same run, but that a tensor and those after it differ: as float16 does from float32."""
+    text = written.read_text("utf-8")
+    values = json.loads(Parsed(text).data["facts"])
+    first = next(index for index, step in enumerate(facts.plan.steps) if step.name == "conv2")
+    for number, step in enumerate(values["run"]["steps"][first:]):
+        for each in step:
+            each["sample"][1][0] += each["high"] * 10.0 ** (number - 3)
+    (tmp_path / "other.json").write_text(json.dumps(values))
+    tried.show("compare")
+    assert tried.page.locator("#view-compare input[type=number]").is_hidden()
+    tried.page.locator("#view-compare input[type=file]").set_input_files(tmp_path / "other.json")
+    bound = tried.page.locator("#view-compare input[type=number]")
+    bound.wait_for()
+    for text, step in (("0", first), ("0.0005", first), ("0.005", first + 1)):
+        bound.fill(text)
+        tried.page.get_by_text("First past it").click()
+        assert tried.selected()["step"] == step
+    bound.fill("1e9")
+    assert tried.page.get_by_text("First past it").is_disabled()
+
+
 def test_steps_are_shown_with_their_times(tried, facts):
     tried.show("timeline")
     running = [index for index, step in enumerate(facts.plan.steps) if not step.is_view]

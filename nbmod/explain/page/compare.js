@@ -15,10 +15,13 @@ class CompareView {
     this.detail = h("div", {class: "detail", tabindex: 0, role: "region", "aria-label": "Differences of the selected step"});
     this.onlyDifferences = h("input", {type: "checkbox", onchange: () => this.update()});
     this.first = h("button", {type: "button", onclick: () => this.firstDifference()}, "First difference");
+    this.bound = h("input", {type: "number", value: 0.001, min: 0, step: "any", oninput: () => this.update()});
+    this.past = h("button", {type: "button", onclick: () => this.firstPast()}, "First past it");
+    this.deviations = h("span", {class: "bar", hidden: true}, h("label", {}, "Values may differ by ", this.bound), this.past);
     this.element = h("div", {class: "column"},
       h("div", {class: "bar"}, h("label", {}, "Compare with ", h("input", {
         type: "file", accept: ".json,.html", onchange: event => this.load(event.target.files[0])})),
-        this.first, h("label", {}, this.onlyDifferences, " only differences")),
+        this.first, h("label", {}, this.onlyDifferences, " only differences"), this.deviations),
       h("p", {class: "note"}, "A file of facts (nbmod explain --json) or a page; it may be dropped anywhere."),
       this.fault, this.totals, this.list.element, this.detail);
     const other = factsIn("other");
@@ -43,6 +46,8 @@ class CompareView {
   take(facts) {
     this.other = new Plan(facts);
     this.rows = alignedSteps(this.plan, this.other);
+    for (const row of this.rows) row.deviation = deviation(this.plan, row.a, this.other, row.b);
+    this.deviations.hidden = !this.rows.some(row => row.deviation != null);
     this.chosen = -1;
     this.totals.replaceChildren(this.totalsTable(), this.passesTable());
   }
@@ -68,10 +73,20 @@ class CompareView {
   }
 
   row(row) {
-    const {a, b, state} = this.shown[row];
+    const {a, b, state, deviation} = this.shown[row];
     const side = (plan, index) => index == null ? [h("span", {class: "number"}), h("span", {class: "name"})]
       : [h("span", {class: "number"}, index), h("span", {class: "name"}, plan.steps[index].name)];
-    return [side(this.plan, a), h("span", {class: "mark", title: state}, STATES[state]), side(this.other, b)];
+    return [side(this.plan, a), h("span", {class: "mark", title: state}, STATES[state]), side(this.other, b),
+            this.deviations.hidden ? "" : h("span", {class: `size ${this.isPast(this.shown[row]) ? "past" : ""}`},
+              deviation == null ? "" : deviation ? deviation.toExponential(0) : "equal")];
+  }
+
+  isPast({deviation}) { return deviation != null && deviation > Number(this.bound.value); }
+
+  /** Go to the first step whose values differ by more than the bound. */
+  firstPast() {
+    const index = this.shown.findIndex(row => this.isPast(row));
+    if (index >= 0) this.choose(index);
   }
 
   choose(row) {
@@ -87,6 +102,7 @@ class CompareView {
   }
 
   update() {
+    this.past.disabled = !this.rows.some(row => this.isPast(row));
     this.first.disabled = !this.rows.some(row => row.state !== "same");
     this.shown = this.onlyDifferences.checked ? this.rows.filter(row => row.state !== "same") : this.rows;
     const {step} = this.store.focus;
@@ -108,6 +124,24 @@ class CompareView {
     return table(`${this.plan.steps[a].name}: ${rows.length ? state === "moved" ? "moved, and different" : "different" : state}`,
       ["figure", "here", "other"], rows.length ? rows : [["everything else", "equal", "equal"]]);
   }
+}
+
+/**
+ * The greatest difference between what a step wrote in two recorded runs, in parts of the largest value.
+ *
+ * Samples are compared where layouts agree, else ranges; null where a run is not recorded.
+ */
+function deviation(here, a, there, b) {
+  if (!here.recorded || !there.recorded || a == null || b == null) return null;
+  const pairs = here.steps[a].writes.map((entry, index) =>
+    [valuesAfter(here, entry, a), valuesAfter(there, there.steps[b].writes[index], b)]).filter(([one, two]) => one && two);
+  const layout = values => JSON.stringify(values.sample.map(row => row.length));
+  return pairs.reduce((most, [one, two]) => {
+    const numbers = layout(one) === layout(two) ? [one, two].map(each => each.sample.flat()) : [one, two].map(each => [each.low, each.high, each.mean]);
+    if (one.not_finite !== two.not_finite) return Infinity;
+    const scale = Math.max(1e-30, ...[one, two].flatMap(each => [Math.abs(each.low ?? 0), Math.abs(each.high ?? 0)]));
+    return Math.max(most, ...numbers[0].map((value, index) => Math.abs((value ?? 0) - (numbers[1][index] ?? 0)) / scale));
+  }, pairs.length ? 0 : null);
 }
 
 /** What of a step is compared, as texts. Addresses are not: they follow from the rest. */
