@@ -17,6 +17,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import struct
 import sys
 import time
 import warnings
@@ -150,6 +151,26 @@ def jobs_of(launches: Sequence[Launch]) -> list[Job]:
     return list(found.values())
 
 
+def _double_instructions(cubin: bytes) -> int:
+    """The number of double precision instructions in a cubin.
+
+    The lowest nine bits of a 16-byte instruction are its opcode: since Volta DMUL, DADD, DSETP and
+    DFMA are 0x28 to 0x2B.
+    """
+    return sum(struct.unpack_from("<H", code, at)[0] & 0x1FF in (0x28, 0x29, 0x2A, 0x2B)
+               for code in _code_sections(cubin) for at in range(0, len(code) - 15, 16))
+
+
+def _code_sections(elf: bytes) -> list[bytes]:
+    """The sections of a 64-bit ELF file whose names start with .text."""
+    table, = struct.unpack_from("<Q", elf, 0x28)
+    size, count, names = struct.unpack_from("<HHH", elf, 0x3A)
+    headers = [struct.unpack_from("<IIQQQQ", elf, table + i * size) for i in range(count)]
+    strings = headers[names][4]
+    return [elf[offset:offset + length] for name, _, _, _, offset, length in headers
+            if elf.startswith(b".text", strings + name)]
+
+
 def complaints(job: Job, binary: compiler.Cubin) -> list[str]:
     """The resources of a multiprocessor of which a kernel takes too much."""
     found = []
@@ -160,7 +181,7 @@ def complaints(job: Job, binary: compiler.Cubin) -> list[str]:
     room = REGISTERS // job.kernel.min_blocks
     if binary.registers * job.threads > room:
         found.append(f"{binary.registers} registers in {job.threads} threads, {room} is the most")
-    doubles = compiler.double_instructions(binary.cubin)
+    doubles = _double_instructions(binary.cubin)
     if doubles > DOUBLES and not may_use_doubles(job):
         found.append(f"{doubles} instructions in double precision, which no argument asks for")
     return found

@@ -130,10 +130,6 @@ def after_the_end(y):
     y[cuda.threadIdx.x + 1] = 0
 
 
-def unaligned(y):
-    ptx.load4(y, 2)
-
-
 def an_array(y):
     y[0] = y.size
 
@@ -145,7 +141,6 @@ def an_array(y):
     (shuffle_against_barrier, "threads wait at syncthreads .* and at syncwarp"),
     (before_the_start, "element -1 of 32"),
     (after_the_end, "out of bounds"),
-    (unaligned, "not multiples of 4"),
     (an_array, "'Pointer' object has no attribute 'size'"),
 ])  # fmt: skip
 def test_errors_name_kernel_thread_and_place(kernel, said):
@@ -172,24 +167,6 @@ def test_a_missing_barrier_shows_what_memory_held():
     x = np.arange(64, dtype=FLOAT)
     assert np.array_equal(run(crossing, x, np.zeros(64, FLOAT), block=(64,)), x[::-1])
     assert np.isnan(run(crossing_at_once, x, np.zeros(64, FLOAT), block=(64,))).any()
-
-
-def test_copies_arrive_when_they_are_waited_for():
-    def kernel(x, y):
-        part = cuda.shared.array(8, FLOAT)
-        ptx.copy16(part, 0, x, 0)
-        ptx.copies_close()
-        ptx.copy16(part, 4, x, 4)
-        ptx.copies_close()
-        early = part[0]
-        ptx.copies_wait(1)
-        y[0], y[1], y[2] = early, part[0], part[4]
-        ptx.copies_wait(0)
-        y[3] = part[4]
-
-    x = np.arange(8, dtype=FLOAT)
-    assert np.array_equal(run(kernel, x, np.zeros(4, FLOAT), block=(1,)),
-                          [np.nan, 0, np.nan, 4], equal_nan=True)
 
 
 # TF32 has 10 fraction bits, as float16 has; bfloat16 has 7.

@@ -13,7 +13,6 @@ import hashlib
 import json
 import os
 import re
-import struct
 import threading
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-__all__ = ["Cubin", "compile_kernel", "double_instructions", "fingerprint", "kinds_of"]
+__all__ = ["Cubin", "compile_kernel", "fingerprint", "kinds_of"]
 
 _compiling = threading.Lock()
 PACKAGES = ("numba", "numba-cuda", "llvmlite", "nvidia-nvvm", "nvidia-nvjitlink")
@@ -159,26 +158,6 @@ def _described(log: str, cubin: bytes) -> Cubin:
         raise RuntimeError(f"expected one kernel in the binary, found {names}: {log}")
     return Cubin(names[0], number(r"Used (\d+) registers"), number(r"(\d+) bytes spill"),
                  number(r"(\d+) bytes stack frame"), number(r"(\d+) bytes smem"), cubin)
-
-
-def double_instructions(cubin: bytes) -> int:
-    """The number of double precision instructions in a cubin.
-
-    The lowest nine bits of a 16-byte instruction are its opcode: since Volta DMUL, DADD, DSETP and
-    DFMA are 0x28 to 0x2B.
-    """
-    return sum(struct.unpack_from("<H", code, at)[0] & 0x1FF in (0x28, 0x29, 0x2A, 0x2B)
-               for code in _code_sections(cubin) for at in range(0, len(code) - 15, 16))
-
-
-def _code_sections(elf: bytes) -> list[bytes]:
-    """The sections of a 64-bit ELF file whose names start with .text."""
-    table, = struct.unpack_from("<Q", elf, 0x28)
-    size, count, names = struct.unpack_from("<HHH", elf, 0x3A)
-    headers = [struct.unpack_from("<IIQQQQ", elf, table + i * size) for i in range(count)]
-    strings = headers[names][4]
-    return [elf[offset:offset + length] for name, _, _, _, offset, length in headers
-            if elf.startswith(b".text", strings + name)]
 
 
 # -- the cache ----------------------------------------------------------------------------------

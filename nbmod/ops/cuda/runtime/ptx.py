@@ -3,9 +3,6 @@
 On a device each is inline PTX (`ptx_device`); in the simulator it is the Python function below.
 Pointers are to global memory (an argument of the kernel) or to shared memory (`cuda.shared`).
 
-    load4(p, i), store4(p, i, a, b, c, d)    one 128-bit access; i is a multiple of 4 floats
-    copy16(s, i, p, j)                       cp.async: 16 bytes from global to shared memory
-    copies_close(), copies_wait(n)           commit a group of copies; wait for all but n groups
     elements_at(p, i, n, kind)               the n elements whose address is p[i], like an argument
     to_tf32(x), to_bf16x2(x, y)              bits of rounded floats; two of 16 bits in a word
     mma_tf32, mma_bf16, mma_f16              warp-level (16, k) by (k, 8), added to (16, 8)
@@ -29,54 +26,12 @@ from .launch import SIMULATED, cuda
 if TYPE_CHECKING:
     from .simulator import Pointer
 
-__all__ = ["copies_close", "copies_wait", "copy16", "elements_at", "load4", "mma_bf16", "mma_f16",
-           "mma_tf32", "store4", "to_bf16x2", "to_f16x2", "to_tf32"]
+__all__ = ["elements_at", "mma_bf16", "mma_f16", "mma_tf32", "to_bf16x2", "to_f16x2", "to_tf32"]
 
 ALL = 0xFFFFFFFF
 
 
 # -- semantics ----------------------------------------------------------------------------------
-
-
-def _aligned(*indices: int) -> None:
-    if any(int(index) % 4 for index in indices):
-        raise ValueError(f"128 bits at elements {indices}, which are not multiples of 4")
-
-
-def load4(p: Pointer, i: int) -> tuple[Any, ...]:
-    """Four adjacent elements."""
-    _aligned(i)
-    return p[i], p[i + 1], p[i + 2], p[i + 3]
-
-
-def store4(p: Pointer, i: int, a: np.generic, b: np.generic, c: np.generic, d: np.generic) -> None:
-    """Store four adjacent elements."""
-    _aligned(i)
-    p[i], p[i + 1], p[i + 2], p[i + 3] = a, b, c, d
-
-
-def copy16(s: np.ndarray, i: int, p: Pointer, j: int) -> None:
-    """Copy four elements of 4 bytes; they arrive when they are waited for."""
-    _aligned(i, j)
-
-    def arrive() -> None:
-        for k in range(4):
-            s[i + k] = p[j + k]
-
-    cuda.lane.copies[-1].append(arrive)
-
-
-def copies_close() -> None:
-    """Commit a group of copies."""
-    cuda.lane.copies.append([])
-
-
-def copies_wait(n: int) -> None:
-    """Wait for all but the last n groups of copies."""
-    copies = cuda.lane.copies
-    while len(copies) - 1 > n:
-        for arrive in copies.pop(0):
-            arrive()
 
 
 def elements_at(p: Pointer, i: int, n: int, kind: type[np.generic]) -> Any:

@@ -8,8 +8,7 @@ from llvmlite import ir
 from numba import types
 from numba.cuda.extending import intrinsic
 
-__all__ = ["copies_close", "copies_wait", "copy16", "elements_at", "load4", "mma_bf16", "mma_f16",
-           "mma_tf32", "store4", "to_bf16x2", "to_f16x2", "to_tf32"]
+__all__ = ["elements_at", "mma_bf16", "mma_f16", "mma_tf32", "to_bf16x2", "to_f16x2", "to_tf32"]
 
 _WORD, _LONG, _FLOAT = ir.IntType(32), ir.IntType(64), ir.FloatType()
 _four = types.UniTuple(types.float32, 4)
@@ -33,63 +32,6 @@ def _assembly(builder: Any, text: str, constraints: str, result: Any, args: list
 def _unpacked(context: Any, builder: Any, kind: Any, struct: Any) -> Any:
     return context.make_tuple(builder, kind,
                               [builder.extract_value(struct, i) for i in range(len(kind))])
-
-
-@intrinsic
-def load4(typing, p, i):
-    """Load four floats of global memory that the kernel does not write."""
-    def generate(context, builder, sig, args):
-        address = _address(context, builder, sig.args, args)
-        loaded = _assembly(builder, "ld.global.nc.v4.f32 {$0,$1,$2,$3}, [$4];", "=f,=f,=f,=f,l",
-                           ir.LiteralStructType([_FLOAT] * 4), [address], effect=False)
-        return _unpacked(context, builder, sig.return_type, loaded)
-    return _four(p, i), generate
-
-
-@intrinsic
-def store4(typing, p, i, a, b, c, d):
-    """Store four floats to global memory."""
-    def generate(context, builder, sig, args):
-        address = _address(context, builder, sig.args[:2], args[:2])
-        _assembly(builder, "st.global.v4.f32 [$0], {$1,$2,$3,$4};", "l,f,f,f,f,~{memory}",
-                  ir.VoidType(), [address, *args[2:]])
-        return context.get_dummy_value()
-    return types.void(p, i, *[types.float32] * 4), generate
-
-
-@intrinsic
-def copy16(typing, s, i, p, j):
-    """Copy 16 bytes from global to shared memory asynchronously."""
-    def generate(context, builder, sig, args):
-        to = _address(context, builder, sig.args[:2], args[:2])
-        at = _address(context, builder, sig.args[2:], args[2:])
-        _assembly(builder, "{ .reg .u64 t; cvta.to.shared.u64 t, $0; .reg .u32 s; "
-                  "cvt.u32.u64 s, t; cp.async.cg.shared.global [s], [$1], 16; }",
-                  "l,l,~{memory}", ir.VoidType(), [to, at])
-        return context.get_dummy_value()
-    return types.void(s, i, p, j), generate
-
-
-@intrinsic
-def copies_close(typing):
-    """Commit a group of copies."""
-    def generate(context, builder, sig, args):
-        _assembly(builder, "cp.async.commit_group;", "~{memory}", ir.VoidType(), [])
-        return context.get_dummy_value()
-    return types.void(), generate
-
-
-@intrinsic
-def copies_wait(typing, n):
-    """Wait for all but the last n groups of copies; n is a constant."""
-    if not isinstance(n, types.IntegerLiteral):
-        return None
-
-    def generate(context, builder, sig, args):
-        _assembly(builder, f"cp.async.wait_group {n.literal_value};", "~{memory}", ir.VoidType(),
-                  [])
-        return context.get_dummy_value()
-    return types.void(n), generate
 
 
 @intrinsic

@@ -10,9 +10,8 @@ barrier has a different result under some schedule:
     deep        a warp runs as far as it can before the next one, in a random order that is the same
                 in every run
 
-Shared, local and newly allocated device memory is NaN; pointers are bounds-checked; copies by
-`cp.async` complete when they are waited for and not before.  What is undefined on a GPU is an
-error, such as a barrier that not all threads of a block reach.
+Shared, local and newly allocated device memory is NaN; pointers are bounds-checked.  What is
+undefined on a GPU is an error, such as a barrier that not all threads of a block reach.
 
 Coroutines are greenlets if installed, else Python threads, which are much slower.  Kernels without
 synchronisation need neither.
@@ -79,8 +78,6 @@ class Lane:
         self.waits: Wait | None = None
         self.value: Any = None
         self.met: dict[Any, Any] = {}
-        self.copies: list[list[Callable[[], None]]] = [[]]
-        """Asynchronous copies in flight, by group; the last group is still open."""
 
 
 # -- the interface of kernels -------------------------------------------------------------------
