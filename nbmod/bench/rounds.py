@@ -121,9 +121,9 @@ class Rounds:
         self._order.append(order)
 
 
-def warm_up(arm: Arm, seconds: float = WARM_UP) -> None:
+def warm_up(arm: Arm) -> None:
     """Call an arm for some time, not a number of times: see `WARM_UP`."""
-    until = time.perf_counter() + seconds
+    until = time.perf_counter() + WARM_UP
     while time.perf_counter() < until:
         arm.time(1, 0)
 

@@ -22,6 +22,8 @@ LEAST = 0.01
 """Advice that changes less of everything is left out."""
 CANDIDATES = 3
 """Kinds of nodes to recompute, and steps to run earlier, whose plans are computed."""
+SHOWN = 5
+"""Advice that is told."""
 BALANCE = 10
 """Operations in the time of a byte from memory, on most machines: where nothing was measured."""
 FED = frozenset({"data", "label"})
@@ -40,12 +42,12 @@ def advice_on(facts: BindFacts, what_if: WhatIf) -> list[Advice]:
                   + max(0, *advisor.shares(each)))
 
 
-def advice_answer(facts: BindFacts, most: int = 5) -> Answer:
+def advice_answer(facts: BindFacts) -> Answer:
     """The best advice as a table, with the reasons and what to change below each line."""
     every = facts.advice or ()
     if not every:
         return Answer("no advice: nothing known would change the plan by 1%", {"advice": []})
-    shown = every[:most]
+    shown = every[:SHOWN]
     rows = [["", "advice", "ms", "MB", "MB moved", "steps"]]
     for number, each in enumerate(shown, 1):
         rows.append([f"{number}.", f"{each.kind}: {each.subject}",
@@ -56,8 +58,8 @@ def advice_answer(facts: BindFacts, most: int = 5) -> Answer:
     told = [head]
     for line, each in zip(lines, shown, strict=True):
         told += [line, f"    because {each.reason}", f"    change: {each.change}"]
-    if len(every) > most:
-        told.append(f"and {len(every) - most} more")
+    if len(every) > SHOWN:
+        told.append(f"and {len(every) - SHOWN} more")
     return Answer("\n".join(told), {"advice": [
         {"kind": each.kind, "subject": each.subject, "bytes": each.total, "nbytes": each.nbytes,
          "steps": each.steps, "seconds": each.seconds} for each in every]})

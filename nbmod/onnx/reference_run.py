@@ -25,9 +25,9 @@ __all__ = ["Tensor", "run_graph", "run_node"]
 Tensor: TypeAlias = np.ndarray  # of any element type
 
 
-def run_graph(graph: Graph, variables: Mapping[str, Tensor], keep: bool = False,
+def run_graph(graph: Graph, variables: Mapping[str, Tensor],
               rounded: Callable[[Tensor], Tensor] | None = None) -> dict[Entry, Tensor]:
-    """Outputs of a graph in predictions, or, to `keep`, all visible outputs of all nodes.
+    """Outputs of a graph in predictions.
 
     `rounded` changes the results of every node before others read them.
     """
@@ -50,9 +50,9 @@ def run_graph(graph: Graph, variables: Mapping[str, Tensor], keep: bool = False,
                         if result is not None})
         for entry in node.inputs:
             readers[entry] -= 1
-            if not keep and not readers[entry] and entry not in outputs:
+            if not readers[entry] and entry not in outputs:
                 tensors.pop(entry, None)
-    return tensors if keep else {entry: tensors[entry] for entry in graph.outputs}
+    return {entry: tensors[entry] for entry in graph.outputs}
 
 
 def _created_specs(graph: Graph, variables: Mapping[str, Tensor]) -> dict[Node, list[Spec]]:

@@ -28,9 +28,9 @@ def channels_first(node: NodeExport, apply: Callable[[Value, TensorInfo], Value]
     return node.transpose(apply(node.transpose(node.x, *to_first), moved), *to_last)
 
 
-def filters_first(node: NodeExport, index: int = 1) -> Value:
+def filters_first(node: NodeExport) -> Value:
     """The weight as (filters, channels, *kernel)."""
-    weight, ndim = node.inputs[index], node.ins[index].ndim
+    weight, ndim = node.inputs[1], node.ins[1].ndim
     if getattr(node.op, "layout", None) in CHANNELS_FIRST:
         return weight
     return node.transpose(weight, 0, ndim - 1, *range(1, ndim - 1))
