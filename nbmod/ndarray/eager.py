@@ -22,7 +22,7 @@ from ..core.shape_semantics import is_np_shape
 from ..ops import OPS
 from ..ops.device import Device
 from ..ops.op import Call, Mode, Op, Spec
-from ..ops.param import Shape, without_ignored
+from ..ops.param import Shape, has_negative_zero, without_ignored
 from ..ops.shape import PartialShape, ShapeMismatch, infer_with_lengths, is_known, unify
 from .recording import STATE
 
@@ -59,18 +59,11 @@ def op_instance(cls: Any, params: Mapping[str, Any]) -> Op:
     -0.0 is not: it equals 0.0, which would be taken for it.
     """
     try:
-        if not any(map(_has_negative_zero, params.values())):
+        if not any(map(has_negative_zero, params.values())):
             return _op_instance(cls, *params.items())
     except TypeError:
         pass
     return cls.from_attrs(dict(without_ignored(cls, params)))
-
-
-def _has_negative_zero(value: object) -> bool:
-    """Whether a parameter, or a number in it, is -0.0."""
-    if isinstance(value, tuple):
-        return any(map(_has_negative_zero, value))
-    return isinstance(value, (float, np.floating)) and not value and bool(np.signbit(value))
 
 
 @lru_cache(maxsize=_CACHED)

@@ -20,8 +20,8 @@ import numpy as np
 
 from ..base import MXNetError, did_you_mean, warn_user
 
-__all__ = ["Shape", "Ints", "Floats", "DType", "HIDDEN_KEYS", "MAX_TENSORS", "is_hidden",
-           "parse_params", "to_text", "field_types", "fields_of", "reader_of"]
+__all__ = ["Shape", "Ints", "Floats", "DType", "HIDDEN_KEYS", "MAX_TENSORS", "has_negative_zero",
+           "is_hidden", "parse_params", "to_text", "field_types", "fields_of", "reader_of"]
 
 Shape = tuple[int, ...]
 Ints = tuple[int | None, ...]
@@ -206,3 +206,11 @@ def parse_params(cls: type, attrs: Mapping[str, Any], where: str = "") -> dict[s
         if required and key not in values:
             raise MXNetError(f"{place}: required parameter {key} is not given, expected {expected}")
     return values
+
+
+def has_negative_zero(value: object) -> bool:
+    """Whether a parameter, or a number in it, is -0.0: it equals 0.0, so a cache would take the
+    one for the other."""
+    if isinstance(value, tuple):
+        return any(map(has_negative_zero, value))
+    return isinstance(value, (float, np.floating)) and not value and bool(np.signbit(value))

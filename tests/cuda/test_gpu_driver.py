@@ -344,6 +344,18 @@ def test_eager_calls_are_found_again(gpus, fake, monkeypatch):
     assert len(fake.memory) == before - 2
 
 
+def test_eager_calls_with_a_zero_are_found_by_its_sign(gpus, fake, monkeypatch):
+    """x / 0.0 is not x / -0.0, though the ops are equal."""
+    gpu = gpu_device.Gpu(0)
+    x, y = (gpu.empty((4,), np.float32) for _ in range(2))
+    prepared = []
+    monkeypatch.setattr(driver.Card, "prepare", lambda *args, make=driver.Card.prepare:
+                        prepared.append(1) or make(*args))
+    for zero in (0.0, -0.0, 0.0, -0.0):
+        gpu.run(OPS["_div_scalar"](zero), [x], [y], Call())
+    assert len(prepared) == 2 and fake.calls.count("cuLaunchKernel") == 4
+
+
 # -- errors ---------------------------------------------------------------------------------------
 
 

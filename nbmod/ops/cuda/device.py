@@ -22,6 +22,7 @@ from ...core.config import CONFIG
 from ..device import Device, describe
 from ..dispatch import CUDA, Choice, choose, prepare
 from ..op import Call, Op, Run, Spec
+from ..param import has_negative_zero
 from .elementwise.formula_op import COPY, run_program
 from .lib.fill import fill
 from .optimizer.multi_tensor_apply import multi_tensor_apply
@@ -143,7 +144,8 @@ class Gpu(Device):
         """Execute `op`.  Prepared launches are cached by op and addresses, so that updates of the
         same arrays in every batch find theirs."""
         arrays = (*ins, *outs, *call.scratch)
-        key = (op, call.is_train, tuple(call.add), tuple(
+        signs = tuple(map(has_negative_zero, vars(op).values()))
+        key = (op, signs, call.is_train, tuple(call.add), tuple(
             [None if a is None else (a.address, a.shape, a.dtype) for a in arrays]))
         launcher = self.launch_cache.get(key) if call.state is None else None
         if launcher is None:
