@@ -28,13 +28,3 @@ def test_files_define_the_word_and_the_names(word):
     names = {name for span in spans if span not in files
              for name in re.findall(r"\b[A-Za-z_]{4,}\b", span)} - LANGUAGE
     assert sorted(name for name in names if not re.search(rf"\b{name}\b", text)) == []
-
-
-def test_the_page_of_a_plan_has_sentences_of_the_glossary():
-    source = (ROOT / "nbmod" / "explain" / "page" / "words.js").read_text(encoding="utf-8")
-    words = re.findall(r'^  "?([a-z ]+)"?: "(.*)",$', source, re.M)
-    assert len(words) > 15
-    for word, meaning in words:
-        section = next(text for name, text in SECTIONS.items() if word in name.split(", "))
-        plain = re.sub(r": `\w+`(?=\.)|`", "", " ".join(section.split()))
-        assert meaning in plain, word

@@ -3,39 +3,39 @@
 Nothing here needs a compiler, and op families are imported on first use.  `_data` of a dense
 array is C-contiguous; code that writes to it calls `mutation.written`.
 
-    ndarray.py          `NDArray`
-    invocation.py       `invoke`, which runs one op on arrays
-    host_array.py       arguments as NumPy arrays, with MXNet's rules for element types
-    array_creation.py   `nd.array`, `nd.zeros`, `nd.arange` and others
-    array_functions.py  `nd.concatenate`, `nd.split_v2` and others that are no operators
-    array_indexing.py   keys of `x[key]` as NumPy's
-    operators.py        `x + y` and `nd.add`, from one table
-    functions.py        `nd.X` for every op X, made on first use
-    fluent.py           `x.exp()` for `nd.exp(x)`
-    eager.py            execution of one op: inference, allocation, the call
-    mutation.py         caches that become stale when the memory of an array is written
-    buffer_pool.py      reused memory for the batches of iterators
-    dlpack.py           memory shared with other libraries
-    records.py          memory of arrays from records of files and pickles
-    saving.py           `nd.save` and `nd.load`
-    recording.py        the flags of `autograd`, per thread
-    tape.py             the graph that `autograd` records
-    direct_gradients.py operations of the tape that write gradients of leaves themselves
-    tape_backward.py    execution of the gradient graph of a tape
-    gradients.py        `mark_variables`, `backward` and `grad` of `mx.autograd`
-    sparse_array.py     `CSRNDArray` and `RowSparseNDArray`
-    sparse.py           `mx.nd.sparse`: how sparse arrays are made, and their ops
-    sparse_eager.py     execution of one op some of whose arrays are sparse
-    sparse_update.py    update ops with a row_sparse gradient, row by row
-    control_flow.py     `foreach`, `while_loop` and `cond` as Python loops
-    update.py           `nd.contrib.adamw_update` and other wrappers of update ops
-    random.py           `mx.nd.random`: samples of distributions
-    contrib.py          `mx.nd.contrib`: the ops `_contrib_X`
-    image.py            `mx.nd.image`: the ops `_image_X`
-    linalg.py           `mx.nd.linalg`: the ops `_linalg_X`
-    op.py               `mx.nd.op`: public ops only
-    _internal.py        `mx.nd._internal`: ops whose names start with an underscore
-    utils.py            `mx.ndarray.utils`: creation and files
+    ndarray.py           `NDArray`
+    invocation.py        `invoke`, which runs one op on arrays
+    host_array.py        arguments as NumPy arrays, with MXNet's rules for element types
+    array_creation.py    `nd.array`, `nd.zeros`, `nd.arange` and others
+    array_functions.py   `nd.concatenate`, `nd.split_v2` and others that are no operators
+    array_indexing.py    keys of `x[key]` as NumPy's
+    operators.py         `x + y` and `nd.add`, from one table
+    functions.py         `nd.X` for every op X, made on first use
+    fluent.py            `x.exp()` for `nd.exp(x)`
+    eager.py             execution of one op: inference, allocation, the call
+    mutation.py          caches that become stale when the memory of an array is written
+    buffer_pool.py       reused memory for the batches of iterators
+    dlpack.py            memory shared with other libraries
+    records.py           memory of arrays from records of files and pickles
+    saving.py            `nd.save` and `nd.load`
+    recording.py         the flags of `autograd`, per thread
+    tape.py              the graph that `autograd` records
+    direct_gradients.py  operations of the tape that write gradients of leaves themselves
+    tape_backward.py     execution of the gradient graph of a tape
+    gradients.py         `mark_variables`, `backward` and `grad` of `mx.autograd`
+    sparse_array.py      `CSRNDArray` and `RowSparseNDArray`
+    sparse.py            `mx.nd.sparse`: how sparse arrays are made, and their ops
+    sparse_eager.py      execution of one op some of whose arrays are sparse
+    sparse_update.py     update ops with a row_sparse gradient, row by row
+    control_flow.py      `foreach`, `while_loop` and `cond` as Python loops
+    update.py            `nd.contrib.adamw_update` and other wrappers of update ops
+    random.py            `mx.nd.random`: samples of distributions
+    contrib.py           `mx.nd.contrib`: the ops `_contrib_X`
+    image.py             `mx.nd.image`: the ops `_image_X`
+    linalg.py            `mx.nd.linalg`: the ops `_linalg_X`
+    op.py                `mx.nd.op`: public ops only
+    _internal.py         `mx.nd._internal`: ops whose names start with an underscore
+    utils.py             `mx.ndarray.utils`: creation and files
 
 Begin with `ndarray.py`.  Imports `base`, `context`, `core`, `execution.cached_op`,
 `execution.interpreter`, `graph`, `imgproc.codecs`, `ops` and `passes.gradient`.
