@@ -101,7 +101,7 @@ class Trainer:
 
     def _init_optimizer(self, optimizer: str | Optimizer, options: Mapping[str, Any] | None
                         ) -> None:
-        parameters = dict(enumerate(self._params))
+        parameters: dict[int | str, Any] = {**dict(enumerate(self._params))}
         if not isinstance(optimizer, Optimizer):
             self._optimizer = opt.create(optimizer, param_dict=parameters, **(options or {}))
         elif options:
@@ -301,7 +301,7 @@ class Trainer:
         store = self._kvstore
         if store is None:
             return
-        dense, sparse = [], []
+        dense, sparse = list[tuple[int, Parameter]](), list[tuple[int, Parameter]]()
         for index, each in self._trained():
             (dense if each._grad_stype == "default" else sparse).append((index, each))
         on_store = self._update_on_kvstore

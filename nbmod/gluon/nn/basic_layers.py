@@ -220,7 +220,7 @@ class Dense(HybridBlock):
         return x if self.act is None else self.act(x)
 
     def __repr__(self) -> str:
-        units, in_units = self.weight.shape
+        units, in_units = self.weight.shape or (self._units, self._in_units)
         return f"{type(self).__name__}({in_units or None} -> {units}, {self.act or 'linear'})"
 
 

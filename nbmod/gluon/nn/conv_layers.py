@@ -65,7 +65,7 @@ class _Conv(HybridBlock):
         return x if self.act is None else self.act(x)
 
     def __repr__(self) -> str:
-        facts, shape = self._kwargs, self.weight.shape
+        facts, shape = self._kwargs, self.weight.shape or ()
         rank = len(facts["kernel"])
         channels = (f"{shape[1]} -> {shape[0]}" if self._op_name == "Deconvolution"
                     else f"{shape[1] or None} -> {shape[0]}")

@@ -8,12 +8,15 @@ import numpy as np
 
 from ...initializer import Initializer
 from ..block import HybridBlock
+from ..parameter import Parameter
 
 __all__ = ["BatchNorm", "BatchNormReLU", "GroupNorm", "InstanceNorm", "LayerNorm"]
 
 
 class _BatchNorm(HybridBlock):
     """Base of batch normalizations; `fuse_relu` sets negative results to 0."""
+
+    gamma: Parameter
 
     def __init__(self, axis: int = 1, momentum: float = 0.9, epsilon: float = 1e-5,
                  center: bool = True, scale: bool = True, use_global_stats: bool = False,
@@ -53,7 +56,12 @@ class _BatchNorm(HybridBlock):
         return function(x, gamma, beta, running_mean, running_var, name="fwd", **self._kwargs)
 
     def __repr__(self) -> str:
-        return _text(self, **self._kwargs, in_channels=self.gamma.shape[0] or None)
+        return _text(self, **self._kwargs, in_channels=_channels(self.gamma) or None)
+
+
+def _channels(gamma: Parameter) -> int:
+    """The number of channels; 0 if it is not known yet."""
+    return (gamma.shape or (0,))[0]
 
 
 def _text(layer: HybridBlock, **facts: Any) -> str:
@@ -145,6 +153,9 @@ class BatchNormReLU(_BatchNorm):
 class _PerSampleNorm(HybridBlock):
     """Base of normalizations of each sample by itself, which have no moving averages."""
 
+    gamma: Parameter
+    _kwargs: dict[str, Any]
+
     def _add_parameters(self, size: int, gamma: Initializer | str | None,
                         beta: Initializer | str | None) -> None:
         """Add gamma and beta, trained where `scale` and `center` of `_kwargs` say so."""
@@ -200,7 +211,7 @@ class InstanceNorm(_PerSampleNorm):
         return F.swapaxes(x, dim1=1, dim2=self._axis)
 
     def __repr__(self) -> str:
-        return _text(self, **self._kwargs, in_channels=self.gamma.shape[0])
+        return _text(self, **self._kwargs, in_channels=_channels(self.gamma))
 
 
 class LayerNorm(_PerSampleNorm):
@@ -242,7 +253,7 @@ class LayerNorm(_PerSampleNorm):
         return F.LayerNorm(data, gamma=gamma, beta=beta, axis=self._axis, eps=self._epsilon)
 
     def __repr__(self) -> str:
-        return _text(self, **self._kwargs, in_channels=self.gamma.shape[0])
+        return _text(self, **self._kwargs, in_channels=_channels(self.gamma))
 
 
 class GroupNorm(_PerSampleNorm):

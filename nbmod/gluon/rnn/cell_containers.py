@@ -7,7 +7,6 @@ from typing import Any
 from ...base import AbstractError, CheckError
 from ..utils import _indent
 from .recurrent_cell import (
-    TENSORS,
     HybridRecurrentCell,
     RecurrentCell,
     StateInfo,
@@ -15,11 +14,17 @@ from .recurrent_cell import (
     _cells_state_info,
     _format_sequence,
     _get_begin_state,
+    _is_tensor,
     _mask_sequence_variable_length,
     _reverse_sequences,
 )
 
 __all__ = ["BidirectionalCell", "HybridSequentialRNNCell", "SequentialRNNCell"]
+
+
+def _cells(outer: RecurrentCell) -> list[Any]:
+    """The cells within a cell."""
+    return [*outer._children.values()]
 
 
 class _CellList(RecurrentCell):
@@ -51,8 +56,8 @@ class _CellList(RecurrentCell):
 
     def _step(self, inputs: Any, states: Any) -> tuple[Any, list[Any]]:
         """One step of all cells."""
-        remaining, after = [*states], []
-        for cell in self._children.values():
+        remaining, after = [*states], list[Any]()
+        for cell in _cells(self):
             if isinstance(cell, BidirectionalCell):
                 raise CheckError(f"{type(self).__name__}: {cell} cannot be stepped. Please use "
                                  "unroll")
@@ -68,7 +73,7 @@ class _CellList(RecurrentCell):
         self.reset()
         inputs, _, functions, size = _format_sequence(length, inputs, layout, None)
         remaining = _get_begin_state(self, functions, begin_state, inputs, size)
-        cells, after = [*self._children.values()], list[Any]()
+        cells, after = _cells(self), list[Any]()
         for cell in cells:
             count = len(cell.state_info())
             inputs, states = cell.unroll(length, inputs, remaining[:count], layout,
@@ -197,7 +202,7 @@ class BidirectionalCell(HybridRecurrentCell):
         inputs, axis, functions, size = _format_sequence(length, inputs, layout, False)
         F: Any = functions
         states = _get_begin_state(self, F, begin_state, inputs, size)
-        l_cell, r_cell = self._children.values()
+        l_cell, r_cell = _cells(self)
         count = len(l_cell.state_info(size))
         turned = _reverse_sequences(inputs, length, valid_length)
         l_outputs, l_states = l_cell.unroll(length, inputs, states[:count], layout, merge_outputs,
@@ -206,7 +211,7 @@ class BidirectionalCell(HybridRecurrentCell):
                                             valid_length)
         r_outputs = _reverse_sequences(r_outputs, length, valid_length)
         if merge_outputs is None:
-            merge_outputs = isinstance(l_outputs, TENSORS)
+            merge_outputs = _is_tensor(l_outputs)
         l_outputs = _format_sequence(None, l_outputs, layout, merge_outputs)[0]
         if merge_outputs:
             outputs = F.concat(l_outputs, F.stack(*r_outputs, axis=axis), dim=2,

@@ -7,13 +7,13 @@ from typing import Any
 
 from ... import symbol as sym
 from ...base import CheckError
-from .cell_containers import BidirectionalCell, _CellList
+from .cell_containers import BidirectionalCell, _CellList, _cells
 from .recurrent_cell import (
-    TENSORS,
     HybridRecurrentCell,
     RecurrentCell,
     StateInfo,
     _format_sequence,
+    _is_tensor,
     _mask_sequence_variable_length,
 )
 
@@ -67,7 +67,7 @@ class DropoutCell(HybridRecurrentCell):
                ) -> tuple[Any, list[Any]]:
         self.reset()
         inputs, _, functions, _ = _format_sequence(length, inputs, layout, merge_outputs)
-        if isinstance(inputs, TENSORS):     # all steps at once
+        if _is_tensor(inputs):     # all steps at once
             return self.hybrid_forward(functions, inputs, begin_state or [])
         return super().unroll(length, inputs, begin_state, layout, merge_outputs)
 
@@ -186,8 +186,9 @@ class ZoneoutCell(ModifierCell):
 
 def _has_directions(cell: RecurrentCell) -> bool:
     """Whether a cell, or one inside of it, can only be unrolled."""
-    inside = cell._children.values() if isinstance(cell, (_CellList, ModifierCell)) else ()
-    return isinstance(cell, BidirectionalCell) or any(map(_has_directions, inside))
+    if isinstance(cell, (_CellList, ModifierCell)):
+        return any(map(_has_directions, _cells(cell)))
+    return isinstance(cell, BidirectionalCell)
 
 
 class ResidualCell(ModifierCell):
@@ -228,7 +229,7 @@ class ResidualCell(ModifierCell):
                                                     merge_outputs, valid_length)
         finally:
             self.base_cell._modified = True
-        merged = isinstance(outputs, TENSORS)
+        merged = _is_tensor(outputs)
         inputs, axis, functions, _ = _format_sequence(length, inputs, layout, merged)
         F: Any = functions
         if valid_length is not None:

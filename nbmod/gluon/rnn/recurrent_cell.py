@@ -18,7 +18,11 @@ __all__ = ["HybridRecurrentCell", "RecurrentCell"]
 
 StateInfo = dict[str, Any]
 """Shape and layout of a state, and its type where a layer knows it."""
-TENSORS = (NDArray, Symbol)
+
+
+def _is_tensor(value: object) -> bool:
+    """Whether this is one array or symbol, not a list of steps."""
+    return isinstance(value, (NDArray, Symbol))
 
 
 # -- sequences --------------------------------------------------------------------------------
@@ -35,9 +39,9 @@ def _format_sequence(length: int | None, inputs: Any, layout: str, merge: bool |
         raise CheckError("unroll(inputs=None) has been deprecated. Please create input variables "
                          "outside unroll.")
     axis, in_axis = layout.find("T"), (in_layout or layout).find("T")
-    first = inputs if isinstance(inputs, TENSORS) else inputs[0]
+    first = inputs if _is_tensor(inputs) else inputs[0]
     functions = sym if isinstance(first, Symbol) else nd
-    if isinstance(inputs, TENSORS):
+    if _is_tensor(inputs):
         size = 0 if functions is sym else inputs.shape[layout.find("N")]
         if merge is False:
             inputs = _steps(inputs, length, in_axis)
@@ -46,7 +50,7 @@ def _format_sequence(length: int | None, inputs: Any, layout: str, merge: bool |
         _check_length(length, len(inputs))
         if merge is True:
             inputs, in_axis = functions.stack(*inputs, axis=axis), axis
-    if isinstance(inputs, TENSORS) and axis != in_axis:
+    if _is_tensor(inputs) and axis != in_axis:
         inputs = functions.swapaxes(inputs, dim1=axis, dim2=in_axis)
     return inputs, axis, functions, size
 
@@ -57,6 +61,7 @@ def _steps(inputs: Any, length: int | None, axis: int) -> list[Any]:
         if len(inputs.list_outputs()) != 1:
             raise CheckError("unroll doesn't allow grouped symbol as input. Please convert to list "
                              "with list(inputs) first or let unroll handle splitting.")
+        assert length is not None
         return [*sym.split(inputs, axis=axis, num_outputs=length, squeeze_axis=1)]
     _check_length(length, inputs.shape[axis])
     steps = nd.split(inputs, axis=axis, num_outputs=inputs.shape[axis], squeeze_axis=1)
@@ -72,7 +77,7 @@ def _check_length(length: int | None, steps: int) -> None:
 def _mask_sequence_variable_length(F: Any, data: Any, length: int, valid_length: Any,
                                    time_axis: int, merge: bool | None) -> Any:
     """The sequence, with zeros from its valid length on: one array, or a list of steps."""
-    if not isinstance(data, TENSORS):
+    if not _is_tensor(data):
         data = F.stack(*data, axis=time_axis)
     masked = F.SequenceMask(data, sequence_length=valid_length, use_sequence_length=True,
                             axis=time_axis)

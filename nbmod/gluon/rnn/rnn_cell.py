@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from ...initializer import Initializer
 from ..block import HybridBlock
+from ..parameter import Parameter
 from . import cell_containers, cell_modifiers
 from .cell_containers import *  # noqa: F403
 from .cell_modifiers import *  # noqa: F403
@@ -35,6 +36,7 @@ class _DenseCell(HybridRecurrentCell):
     `_gates` is the number of parts of a map, `_states` that of states of shape (N, hidden_size).
     """
 
+    i2h_weight: Parameter
     _hint: ClassVar[str]
     _gates: ClassVar[int]
     _states: ClassVar[int] = 1
@@ -67,7 +69,7 @@ class _DenseCell(HybridRecurrentCell):
         return self._hint
 
     def __repr__(self) -> str:
-        size, inputs = self.i2h_weight.shape
+        size, inputs = self.i2h_weight.shape or (0, 0)
         return f"{type(self).__name__}({inputs or None} -> {size})"
 
 

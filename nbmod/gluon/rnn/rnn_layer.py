@@ -12,9 +12,10 @@ from ...base import ArgumentError, CheckError, NoSuchKey
 from ...initializer import Initializer
 from ...ndarray import NDArray
 from ..block import HybridBlock
+from ..parameter import Parameter
 from .cell_containers import BidirectionalCell, HybridSequentialRNNCell
 from .cell_modifiers import DropoutCell
-from .recurrent_cell import TENSORS, StateInfo
+from .recurrent_cell import StateInfo, _is_tensor
 from .rnn_cell import GRUCell, LSTMCell, RNNCell
 
 __all__ = ["GRU", "LSTM", "RNN"]
@@ -29,6 +30,7 @@ class _RNNLayer(HybridBlock):
     Parameters are `{l,r}{layer}_{i2h,h2h}_{weight,bias}`: r is the direction in reverse.
     """
 
+    l0_i2h_weight: Parameter
     skip_states = False
     """Whether a call returns the outputs alone."""
     _other_trace: Any = None
@@ -117,8 +119,8 @@ class _RNNLayer(HybridBlock):
 
     # -- calls --------------------------------------------------------------------------------
 
-    def __call__(self, inputs: Any, states: Any = None, sequence_length: Any = None, **kwargs: Any
-                 ) -> Any:
+    def __call__(self, inputs: Any, states: Any = None,  # type: ignore[override]  # as in MXNet
+                 sequence_length: Any = None, **kwargs: Any) -> Any:
         """Compute the outputs of all steps, and with `states` also the states after the last one.
 
         Parameters
@@ -135,7 +137,7 @@ class _RNNLayer(HybridBlock):
         self._choose_trace(states is None)
         if states is None:
             states = self._first_states(inputs)
-        elif isinstance(states, TENSORS):
+        elif _is_tensor(states):
             states = [states]
         if self._use_sequence_length:
             return super().__call__(inputs, states, sequence_length, **kwargs)
@@ -162,8 +164,8 @@ class _RNNLayer(HybridBlock):
             return self.begin_state(size, ctx=inputs.context, dtype=inputs.dtype)
         return self.begin_state(0, func=sym.zeros)
 
-    def hybrid_forward(self, F: Any, inputs: Any, states: Any, sequence_length: Any = None,
-                       **kwargs: Any) -> Any:
+    def hybrid_forward(self, F: Any, inputs: Any,  # type: ignore[override]  # as in MXNet
+                       states: Any, sequence_length: Any = None, **kwargs: Any) -> Any:
         if F is nd:
             size = inputs.shape[self._layout.find("N")]
             for state, info in zip(states, self.state_info(size), strict=False):
@@ -221,7 +223,7 @@ class _RNNLayer(HybridBlock):
                 size = self._hidden_size * self._dir if layer else self._input_size
                 cells = [self._cell(f"{direction}{layer}_", size)
                          for direction in "lr"[:self._dir]]
-                stack.add(BidirectionalCell(*cells) if self._dir == 2 else cells[0])
+                stack.add(BidirectionalCell(cells[0], cells[1]) if self._dir == 2 else cells[0])
                 if self._dropout > 0 and layer < self._num_layers - 1:
                     stack.add(DropoutCell(self._dropout))
         return stack
@@ -249,7 +251,8 @@ class _RNNLayer(HybridBlock):
         self._dtype = dtype
 
     def __repr__(self) -> str:
-        facts = [f"{self.l0_i2h_weight.shape[1] or None} -> {self._hidden_size}", self._layout]
+        inputs = (self.l0_i2h_weight.shape or (0, 0))[1] or None
+        facts = [f"{inputs} -> {self._hidden_size}", self._layout]
         facts += [f"num_layers={self._num_layers}"] * (self._num_layers != 1)
         facts += [f"dropout={self._dropout}"] * (self._dropout != 0)
         facts += ["bidirectional"] * (self._dir == 2)
