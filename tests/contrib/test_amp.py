@@ -175,8 +175,8 @@ def test_refusals_say_what_to_do():
         amp.convert_symbol(SYMBOL, "bfloat16")
     with pytest.raises(AssertionError, match="target_dtype float16 is supported, given 'int8'"):
         amp.init(np.int8)
-    for call in (lambda: amp.init_trainer(None), lambda: amp.scale_loss(None, None),
-                 lambda: amp.unscale(None)):
+    for call in (lambda: amp.init_trainer(None), lambda: amp.unscale(None),
+                 lambda: amp.scale_loss(None, None).__enter__()):
         with pytest.raises(TypeError, match="only compatible with Gluon Trainer"):
             call()
     with pytest.raises(mx.MXNetError, match="convert_hybrid_block: Gluon"):
@@ -239,3 +239,71 @@ def test_a_second_init_has_no_effect(started):
     casts = compose.cast_inputs
     amp.init(target_precision_ops=["dot"])
     assert compose.cast_inputs is casts
+
+
+# -- scaled losses ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def trainer(started):
+    """A trainer of one weight of ones, which scales losses."""
+    weight = mx.gluon.Parameter("w", shape=(2,))
+    weight.initialize("ones")
+    trainer = mx.gluon.Trainer([weight], "sgd", {"learning_rate": 0.5})
+    amp.init_trainer(trainer)
+    return trainer
+
+
+def gradient_of(trainer, factor):
+    """Backward of a scaled loss whose gradient is `factor`."""
+    with mx.autograd.record(), amp.scale_loss(
+            (trainer._params[0].data() * factor).sum(), trainer) as scaled:
+        pass
+    scaled.backward()
+    return trainer._params[0].grad().asnumpy()
+
+
+def test_a_step_divides_by_the_factor_of_its_loss(trainer):
+    assert gradient_of(trainer, 0.5).tolist() == [0.5 * 65536] * 2
+    trainer.step(1)
+    assert trainer._params[0].data().asnumpy().tolist() == [0.75, 0.75]
+    gradient_of(trainer, 0.5)
+    amp.unscale(trainer)
+    assert trainer._params[0].grad().asnumpy().tolist() == [0.5, 0.5]
+    trainer.step(1)
+    assert trainer._params[0].data().asnumpy().tolist() == [0.5, 0.5]
+
+
+def test_an_overflow_skips_the_step_and_halves_the_factor_at_once(trainer):
+    """MXNet's next loss has the old factor still, and overflows again."""
+    gradient_of(trainer, np.inf)
+    trainer.step(1)
+    assert trainer._params[0].data().asnumpy().tolist() == [1, 1]
+    assert gradient_of(trainer, 1).tolist() == [32768, 32768]
+    trainer.step(1)
+    assert trainer._params[0].data().asnumpy().tolist() == [0.5, 0.5]
+
+
+def test_the_factor_is_doubled_after_many_good_steps(trainer):
+    scaler = trainer._amp_loss_scaler
+    gradient_of(trainer, 1)
+    scaler._unskipped = 1999
+    assert not scaler.has_overflow(trainer._params) and scaler.loss_scale == 2.0 ** 17
+    scaler.loss_scale, scaler._unskipped = 2.0 ** 24, 1999
+    scaler.has_overflow(trainer._params)
+    assert scaler.loss_scale == 2.0 ** 24
+
+
+def test_lists_of_losses_are_scaled_as_lists(trainer):
+    with amp.scale_loss([mx.nd.ones(1), mx.nd.ones(1)], trainer) as scaled:
+        assert [x.asscalar() for x in scaled] == [65536, 65536]
+
+
+def test_trainers_scale_losses_after_both_calls():
+    weight = mx.gluon.Parameter("w", shape=(2,))
+    weight.initialize()
+    trainer = mx.gluon.Trainer([weight], "sgd")
+    with pytest.raises(AssertionError, match="did you forget to call amp.init"):
+        amp.init_trainer(trainer)
+    with pytest.raises(AssertionError, match="call amp.init_trainer"):
+        amp.unscale(trainer)

@@ -2,15 +2,16 @@
 
 Operators compute in the types that `lists` says, unless a caller names others.
 
-    lists/      MXNet's operators in four classes: float16, float32, either, widest type
-    amp.py      `convert_model` for trained networks, `init` for training, and their like
-    casting.py  the casts that `init` inserts before each node or call that is made from then on
+    lists/          MXNet's operators in four classes: float16, float32, either, widest type
+    amp.py          `convert_model` for trained networks, `init` for training, and their like
+    casting.py      the casts that `init` inserts before each node or call that is made from then on
+    loss_scaler.py  `scale_loss`: factors of losses, and steps that are skipped
 
-Begin with `amp.py`.  Imports `base`, `graph`, `module`, `ndarray`, `ops`, `passes.mixed_precision`
-and `symbol`.
+Begin with `amp.py`.  Imports `base`, `gluon.trainer`, `graph`, `module`, `ndarray`, `ops`,
+`passes.mixed_precision` and `symbol`.
 """
 
-from . import amp, lists
+from . import amp, lists, loss_scaler
 from .amp import (
     convert_bucketing_module,
     convert_hybrid_block,
@@ -32,5 +33,6 @@ from .amp import (
 __all__ = ["amp", "convert_bucketing_module", "convert_hybrid_block", "convert_model",
            "convert_symbol", "init", "init_trainer", "list_conditional_fp32_ops", "list_fp32_ops",
            "list_loss_output_functions", "list_lp16_fp32_ops", "list_lp16_ops",
-           "list_lp16_use_fp32_params", "list_widest_type_cast", "lists", "scale_loss", "unscale"]
+           "list_lp16_use_fp32_params", "list_widest_type_cast", "lists", "loss_scaler",
+           "scale_loss", "unscale"]
 __dir__ = __all__.copy

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from ...base import FLAG_OF_DTYPE, ArgumentTypeError, CheckError, MXNetError, did_you_mean
+from ...base import FLAG_OF_DTYPE, CheckError, MXNetError, did_you_mean
 from ...graph import Graph, Node
 from ...module import BucketingModule
 from ...ndarray import NDArray
@@ -17,6 +17,7 @@ from ...symbol import Symbol
 from ...symbol.compose import copy_graph
 from .casting import install, installed
 from .lists import symbol_fp16 as lists
+from .loss_scaler import init_trainer, scale_loss, unscale
 
 __all__ = ["convert_bucketing_module", "convert_hybrid_block", "convert_model", "convert_symbol",
            "init", "init_trainer", "list_conditional_fp32_ops", "list_fp32_ops",
@@ -197,7 +198,7 @@ def convert_bucketing_module(bucketing_mod: BucketingModule, target_dtype: str =
 
 
 def convert_hybrid_block(block: Any, *args: Any, **kwargs: Any) -> NoReturn:
-    """Refuse, and say what to do instead: networks of Gluon are not part of nbmod.
+    """Refuse, and say what to do instead: convert the symbol.
 
     Parameters
     ----------
@@ -206,8 +207,8 @@ def convert_hybrid_block(block: Any, *args: Any, **kwargs: Any) -> NoReturn:
     *args, **kwargs
         As in MXNet.
     """
-    raise MXNetError("convert_hybrid_block: Gluon is not part of nbmod; convert the symbol and the "
-                     "parameters that HybridBlock.export has written by convert_model")
+    raise MXNetError("convert_hybrid_block: Gluon's blocks are not converted; convert the symbol "
+                     "and the parameters that HybridBlock.export has written by convert_model")
 
 
 def _check_type(target_dtype: str) -> None:
@@ -280,18 +281,13 @@ def _set_types(variables: Any, low: frozenset[str]) -> None:
 
 # -- training --------------------------------------------------------------------------------------
 
-_TRAINER = ("AMP is currently only compatible with Gluon Trainer, which is not part of nbmod; "
-            "mx.mod.Module trains in mixed precision after amp.init() or by "
-            "amp.convert_symbol(symbol), or in float16 with multi_precision=True of its optimizer "
-            "and rescale_grad for a scaled loss")
-
-
 def init(target_dtype: str = "float16", target_precision_ops: list[str] | None = None,
          conditional_fp32_ops: Conditional | None = None,
          fp32_ops: list[str] | None = None) -> None:
     """Let all operators called from now on cast their inputs, of symbols and of arrays.
 
-    Symbols made before stay as they are.  A second call has no effect.  Losses are not scaled.
+    Symbols made before stay as they are.  A second call has no effect.  `init_trainer` and
+    `scale_loss` scale losses.
 
     Parameters
     ----------
@@ -324,46 +320,6 @@ def init(target_dtype: str = "float16", target_precision_ops: list[str] | None =
     _check_type(target_dtype if isinstance(target_dtype, str) else np.dtype(target_dtype).name)
     install(_precision(target_precision_ops, fp32_ops, conditional_fp32_ops, []))
     logging.info("Using AMP")
-
-
-def init_trainer(optimizer_or_trainer: Any) -> NoReturn:
-    """Refuse, as MXNet does for all but Gluon's Trainer.
-
-    Parameters
-    ----------
-    optimizer_or_trainer : Optimizer
-        Any optimizer.
-
-    Raises
-    ------
-    MXNetError
-        (a TypeError) Always, with what to do instead.
-    """
-    raise ArgumentTypeError(_TRAINER)
-
-
-def scale_loss(loss: Any, optimizer_or_trainer: Any) -> NoReturn:
-    """Refuse, as `init_trainer`.
-
-    Parameters
-    ----------
-    loss : NDArray or list of NDArray
-        The loss.
-    optimizer_or_trainer : Optimizer
-        Any optimizer.
-    """
-    raise ArgumentTypeError(_TRAINER)
-
-
-def unscale(optimizer_or_trainer: Any) -> NoReturn:
-    """Refuse, as `init_trainer`.
-
-    Parameters
-    ----------
-    optimizer_or_trainer : Optimizer
-        Any optimizer.
-    """
-    raise ArgumentTypeError(_TRAINER)
 
 
 # -- lists -----------------------------------------------------------------------------------------
