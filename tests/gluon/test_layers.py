@@ -12,7 +12,8 @@ import pytest
 import nbmod as mx
 from nbmod.gluon import nn
 from tests.compare import assert_like
-from tests.programs import gluon_layers
+from tests.programs import gluon_layers, surface
+from tests.test_surface import fits
 
 TOLERANCE = 1e-4
 """Sums over up to 200 products in float32, in another order than MXNet's."""
@@ -32,6 +33,20 @@ def test_values_gradients_and_statistics_are_mxnets(oracle, hybridized):
         found = gluon_layers.answers(mx, case, hybridized)
         if expected is not None:
             assert_like(found, expected, TOLERANCE, str(case))
+
+
+MODULES = ["gluon.loss", "gluon.nn.activations", "gluon.nn.basic_layers", "gluon.nn.conv_layers",
+           "gluon.rnn.rnn_cell", "gluon.rnn.rnn_layer", "gluon.trainer"]
+
+
+def test_constructors_take_mxnets_arguments(oracle):
+    theirs = oracle.call("mx_scripts.run", "surface", "offered", MODULES)
+    makers = {path: arguments for path, arguments in theirs.items()
+              if "." not in path.partition(":")[2]}
+    assert len(makers) > 80
+    for path, arguments in makers.items():
+        ours = surface.parameters(surface.find("nbmod", path))
+        assert fits(arguments, ours), (path, arguments, ours)
 
 
 def test_every_class_of_mxnet_has_a_case():
