@@ -161,7 +161,7 @@ def get_symbol(x: NDArray) -> Symbol:
     for node in Graph([entry]).nodes:
         if isinstance(node, LeafGroup):
             continue
-        sources = node.inputs
+        sources: Sequence[Entry] = node.inputs
         if isinstance(node.op, DirectGradientOp) and isinstance(node, Recorded):
             sources = node.op.all_inputs(node)
         for each in (*[source.node for source in sources], node):
