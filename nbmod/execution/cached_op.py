@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from ..base import MXNetError
 from ..context import Context, current_context, resolve
+from ..core.config import is_exact
 from ..core.fork import fresh
 from ..executor import Executor
 from ..graph import Entry, Graph
@@ -221,7 +222,7 @@ class CachedOp:
         flowing = tuple([name for name, array in inputs.items() if live_entry(array)
                          and name not in states]) if recording else ()
         is_recorded = bool(flowing) or recording and bool(bound.leaves)
-        signature = (ctx, is_recorded, flowing, *[
+        signature = (ctx, is_exact(), is_recorded, flowing, *[
             id(array) if name in states else (array._data.shape, array._data.dtype, type(array))
             for name, array in inputs.items()])
         lease = self._slots.take(signature)

@@ -46,8 +46,10 @@ class Gradient(NamedTuple):
 def differentiate(graph: Graph, heads: Sequence[Entry], wrt: Sequence[Recorded], training: bool,
                   create_graph: bool) -> list[Gradient]:
     """The gradients of the outputs of `graph`, with head gradients `heads`, for leaves `wrt`."""
-    if not create_graph and (flows := _flow_of_calls(graph, heads, wrt, training)) is not None:
-        return [Gradient(flows.get(Entry(leaf)), None, False) for leaf in wrt]
+    if not create_graph and (calls := _calls_alone(graph, wrt)) is not None:
+        flows = _flow(calls, graph, heads, training)
+        return [Gradient(flows[Entry(leaf)] if Entry(leaf) in flows else _zeros(leaf, 0), None,
+                         False) for leaf in wrt]
     grads, tape = gradient(graph, wrt, heads), TapeFacts()
     nodes = [node for node in Graph(grads).nodes if not isinstance(node, Recorded)]
     values = {entry: _saved(entry) for entry in (
@@ -61,39 +63,48 @@ def differentiate(graph: Graph, heads: Sequence[Entry], wrt: Sequence[Recorded],
             for i, (entry, leaf) in enumerate(zip(grads, wrt, strict=True))]
 
 
-def _flow_of_calls(graph: Graph, heads: Sequence[Entry], wrt: Sequence[Recorded], is_train: bool
-                   ) -> dict[Entry, Any] | None:
-    """The gradients of leaves if the tape consists of calls of networks alone, else None.
+def _calls_alone(graph: Graph, wrt: Sequence[Recorded]) -> list[Recorded] | None:
+    """The nodes of a tape in order, if they are calls of networks and `wrt` all their leaves."""
+    calls, ends = [], {*map(id, wrt)}
+    for node in graph.nodes:
+        assert isinstance(node, Recorded)
+        if isinstance(node.op, DirectGradientOp):
+            calls.append(node)
+        elif node.op is not None or id(node) not in ends and _has_gradient(node):
+            return None
+    return calls
 
-    These are walked back without a gradient graph, which would take longer than a small network.
+
+def _flow(calls: Sequence[Recorded], graph: Graph, heads: Sequence[Entry], is_train: bool
+          ) -> dict[Entry, Any]:
+    """The gradients of leaves of a tape of calls of networks.
+
+    It is walked back without a gradient graph, which would take longer than a small network.
     """
-    nodes, ends = [node for node in graph.nodes if isinstance(node, Recorded)], {*map(id, wrt)}
-    calls = [(node, node.op) for node in nodes if isinstance(node.op, DirectGradientOp)]
-    if len(calls) < len(nodes) - len(graph.variables) or not all([
-            id(node) in ends for node in graph.variables if isinstance(node, (Marked, LeafGroup))]):
-        return None
     flows: dict[Entry, Any] = {}
     for entry, head in zip(graph.outputs, heads, strict=True):
         _add(flows, entry, _saved(head))
-    for node, op in reversed(calls):
-        heads_of_node = [flows.get(Entry(node, index)) for index in range(node.num_visible)]
-        if op.head_gradients() and all([head is None for head in heads_of_node]):
+    for node in reversed(calls):
+        op, ograds = node.op, [flows.get(Entry(node, i)) for i in range(node.num_visible)]
+        assert isinstance(op, DirectGradientOp)
+        if op.head_gradients() and all([ograd is None for ograd in ograds]):
             continue
-        filled = [_zeros(node, index) if head is None else head
-                  for index, head in enumerate(heads_of_node)]
+        filled = [_zeros(node, i) if ograd is None else ograd for i, ograd in enumerate(ograds)]
         try:
-            flowing = op.gradients(node, filled, is_train)
+            results = op.gradients(node, filled, is_train)
         except Exception as error:
             located = named(f"backward of {node.name}", error)
             if located is error:
                 raise
             raise located from error
-        for entry, flow in zip(node.inputs, flowing, strict=True):
-            _add(flows, entry, flow)
-    for leaf in wrt:
-        if Entry(leaf) not in flows:
-            flows[Entry(leaf)] = _zeros(leaf, 0)
+        for entry, result in zip(node.inputs, results, strict=True):
+            _add(flows, entry, result)
     return flows
+
+
+def _has_gradient(node: Node) -> bool:
+    """Whether a variable of a tape is a leaf with a gradient, or stands for some."""
+    return isinstance(node, Marked) or isinstance(node, LeafGroup) and bool(node.leaves)
 
 
 def _zeros(node: Recorded, index: int) -> Any:
