@@ -396,7 +396,7 @@ class Block:
         Parameters
         ----------
         callback : callable
-            Takes the names of the array and of the operator, and the array.
+            Takes the names of the array and of the operator, as bytes, and the array.
         monitor_all : bool, default False
             Whether inputs of operators are shown, too.
         """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Sequence
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal, NoReturn, Protocol
 
 import numpy as np
 
@@ -293,19 +293,23 @@ class Parameter:
         RuntimeError
             If it has no values, or none on this device.
         """
-        self._require_dense(f"a copy of Parameter {self.name!r} on ctx {ctx} via data()")
-        array: NDArray = self._check_and_get(self._data, ctx)
+        if self._stype != "default":
+            self._fail_rows(f"a copy of Parameter {self.name!r} on ctx {ctx} via data()")
+        arrays = self._data
+        if arrays is not None and len(arrays) == 1 and (ctx is None or arrays[0]._ctx == ctx):
+            return arrays[0]
+        array: NDArray = self._check_and_get(arrays, ctx)
         return array
 
     def list_data(self) -> list[NDArray]:
         """Return the arrays on all devices, in the order of `list_ctx`."""
-        self._require_dense(f"copies of Parameter {self.name!r} on all contexts via list_data()")
+        if self._stype != "default":
+            self._fail_rows(f"copies of Parameter {self.name!r} on all contexts via list_data()")
         return list(self._check_and_get(self._data, list))
 
-    def _require_dense(self, what: str) -> None:
-        if self._stype != "default":
-            raise MXNetError(f"Cannot return {what} because its storage type is {self._stype}. "
-                             "Please use row_sparse_data() instead.")
+    def _fail_rows(self, what: str) -> NoReturn:
+        raise MXNetError(f"Cannot return {what} because its storage type is {self._stype}. "
+                         "Please use row_sparse_data() instead.")
 
     def row_sparse_data(self, row_id: NDArray) -> NDArray:
         """Return rows of a parameter of storage type 'row_sparse', on the device of `row_id`.

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 
 from ..base import CheckError
 from ..ndarray import NDArray
 from ..symbol import Symbol
 
-if TYPE_CHECKING:
-    from .base_block import Block
-
 __all__ = ["print_summary"]
+
+Block: TypeAlias = Any  # `base_block`, which imports this module
 
 _WIDTH = 80
 

@@ -109,6 +109,8 @@ def devices_of(args: Sequence[Any]) -> list[Context]:
     ValueError
         If there are arrays and symbols, or neither.
     """
+    if len(args) == 1 and isinstance(args[0], NDArray):
+        return [args[0].context]
     contexts: dict[Context, None] = {}
     has_symbols = False
     waiting = [*args]

@@ -260,14 +260,14 @@ class HybridBlock(Block):
         """
         return None if self._cached_op is None else self._cached_op.executor
 
-    def register_op_hook(self, callback: Callable[[str, str, NDArray], object],
+    def register_op_hook(self, callback: Callable[[bytes, bytes, NDArray], object],
                          monitor_all: bool = False) -> None:
         """Call a function for each array that operators of hybridized calls compute.
 
         Parameters
         ----------
         callback : callable
-            Takes the names of the array and of the operator, and the array.
+            Takes the names of the array and of the operator, as bytes, and the array.
         monitor_all : bool, default False
             Whether inputs of operators are shown, too.
         """
@@ -440,7 +440,7 @@ class HybridBlock(Block):
 class _OpHook:
     """Shows arrays of a running network to a user's function, with the operators they are of."""
 
-    callback: Callable[[str, str, NDArray], object]
+    callback: Callable[[bytes, bytes, NDArray], object]
     monitor_all: bool
 
     def watch(self, cached_op: CachedOp, network: Symbol) -> None:
@@ -449,7 +449,7 @@ class _OpHook:
 
         def show(name: str, array: NDArray) -> None:
             if name in ops:
-                self.callback(name, ops[name], array)
+                self.callback(name.encode(), ops[name].encode(), array)
 
         cached_op.set_monitor_callback(show, self.monitor_all)
 

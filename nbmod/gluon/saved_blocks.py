@@ -9,16 +9,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 
 from ..base import MXNetError
 from ..core.atomic import atomic_write, named_errors
 from .parameter_dict import ParameterDict
 
-if TYPE_CHECKING:
-    from .base_block import Block
-
 __all__ = ["load_block", "save_block"]
+
+Block: TypeAlias = Any  # `base_block`, which imports this module
 
 
 def save_block(block: Block, prefix: str) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import nbmod as mx
+from nbmod.base import py_str
 from tests.compare import assert_like, assert_same
 from tests.programs import gluon_blocks
 
@@ -208,7 +209,8 @@ def test_errors_of_traces_name_the_block_and_keep_the_line_of_the_user():
 
 def test_hooks_of_operators_see_all_arrays_by_mxnets_names():
     net, names = gluon_blocks.made(mx), []
-    net.register_op_hook(lambda name, op, array: names.append((name, op, array.shape)))
+    net.register_op_hook(lambda name, op, array: names.append((py_str(name), py_str(op),
+                                                                array.shape)))
     net(data())
     assert not names  # only hybridized calls have operators to show
     net.hybridize()
@@ -217,7 +219,8 @@ def test_hooks_of_operators_see_all_arrays_by_mxnets_names():
     assert ("net_affine0_act_fwd_output", "Activation", (5, 3)) in names
     assert not any(name.endswith(("_data", "_weight")) for name, _, _ in names)
     names.clear()
-    net.register_op_hook(lambda name, op, array: names.append((name, op)), monitor_all=True)
+    net.register_op_hook(lambda name, op, array: names.append((py_str(name), py_str(op))),
+                         monitor_all=True)
     net(data())
     assert [each for each in names if "affine0" in each[0]] == [
         ("net_affine0_fwd_data", "FullyConnected"), ("net_affine0_fwd_weight", "FullyConnected"),
