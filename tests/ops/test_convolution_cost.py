@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import nbmod as mx
 from nbmod.ops import jit
-from nbmod.ops.blocked import choose_algorithm, direct
+from nbmod.ops.blocked import address_tables, choose_algorithm, direct
 from nbmod.ops.blocked.address_tables import (
     PIXELS,
     data_strips,
@@ -504,3 +504,16 @@ def test_depthwise_windows_that_mostly_see_padding(geo, direction, algorithm):
     found, expected = (results(each, geo, direction, np.random.default_rng(0), "float64")
                        for each in (algorithm, conv_gemm))
     np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-11 * abs(expected).max())
+
+
+@pytest.mark.parametrize("pixels, strip, expected", [
+    (49, 14, (2, 8, 2)), (49, 6, (4, 4, 4)), (36, 14, (3, 6, 1)), (196, 6, (1, 16, 1)),
+    (1, 6, (16, 1, 16))])
+def test_images_are_grouped_so_that_strips_are_full(pixels, strip, expected, monkeypatch):
+    """(images of a group, groups, images of the last one) of 16 images."""
+    monkeypatch.setattr(address_tables, "PIXELS", strip)
+    assert address_tables.grouped(16, pixels) == expected
+    whole = math.ceil(16 * pixels / strip)
+    each, groups, last = expected
+    strips = (groups - 1) * math.ceil(each * pixels / strip) + math.ceil(last * pixels / strip)
+    assert strips <= 1.03 * whole

@@ -45,8 +45,8 @@ __all__ = ["OuterTask", "PackPlan", "Sliding", "StripTask", "data_pack", "data_s
            "pixel_offsets", "weight_outers"]
 
 Pair = tuple[int, int]
-FULL = 4 * PIXELS
-"""Least number of pixels of an image that has strips of its own."""
+FULL = 56
+"""Least number of pixels of an image that has strips of its own: filters are read once for them."""
 CHUNK = 112
 """Pixels of an outer product at a time: what it reads of x and g fits the L1 cache."""
 KEPT = 64
@@ -177,8 +177,15 @@ class StripTask(NamedTuple):
 
 
 def grouped(batch: int, pixels: int) -> tuple[int, int, int]:
-    """Images of a group, groups, images of the last one."""
-    each = max(1, min(batch, -(-FULL // max(pixels, 1))))
+    """Images of a group, groups, images of the last one: at least FULL pixels a group, up to twice
+    as many where their strips are fuller."""
+    least = max(1, min(batch, -(-FULL // max(pixels, 1))))
+
+    def strips(each: int) -> int:
+        full, rest = divmod(batch, each)
+        return full * -(-each * pixels // PIXELS) + -(-rest * pixels // PIXELS)
+
+    each = min(range(least, min(batch, 2 * least) + 1), key=strips)
     groups = -(-batch // each)
     return each, groups, batch - (groups - 1) * each
 

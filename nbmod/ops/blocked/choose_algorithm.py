@@ -35,7 +35,7 @@ from ..nn.sliding_window import Direction, Geometry
 from ..op import Run, all_of
 from ..simd.conv_strip import PIXELS
 from . import autotune, blocked_depthwise, direct
-from .address_tables import Pair, Sliding, grouped
+from .address_tables import Pair, Sliding, forward_work
 from .blocked_convolution import FLAT, FLOAT, Kernels, is_planar
 from .blocked_depthwise import kernels_of
 from .layout import LANES, BlockedLayout
@@ -225,9 +225,8 @@ def _vectors(channels: int, filters: int) -> int:
 
 def _of_pixels(layer: Layer, channels: int, filters: int, out: Pair) -> float:
     """Cost of the direct algorithm."""
-    each, groups, _ = grouped(layer.batch, out[0] * out[1])
-    strips = groups * -(-each * out[0] * out[1] // PIXELS)
-    return _vectors(channels, filters) * (strips * PIXELS + READ)
+    pixels = forward_work(Sliding((1, 1)), out, layer.batch)
+    return _vectors(channels, filters) * (pixels + READ)
 
 
 def _of_tiles(tiling: WinogradTiling) -> float:

@@ -50,6 +50,9 @@ input2, filter2, output2 = TWO.input_tile, TWO.filter_tile, TWO.output_tile
 L2_ELEMENTS = 3 * 2 ** 16
 """Elements of V and M that a worker has at a time when tiles are split, and of M when filters are:
 they stay in the L2 cache."""
+LEAST_STRIPS = -(-28 // PIXELS)
+"""Strips that a worker has at a time at least when tiles are split, since U is read for each time:
+those of 28 tiles."""
 SHARED_ELEMENTS = 2 ** 21
 """Elements of V at a time, unless one strip has more, when filters are split."""
 
@@ -148,7 +151,7 @@ class WinogradTiling:
     @property
     def splits_tiles(self) -> bool:
         """Whether workers have a V each."""
-        return 2 * self.elements * sum(self.strip_strides) <= L2_ELEMENTS
+        return LEAST_STRIPS * self.elements * sum(self.strip_strides) <= L2_ELEMENTS
 
     @property
     def max_strips(self) -> int:

@@ -16,8 +16,9 @@ also holds when y is accumulated.
 With PIXELS = 14 and two vectors, 28 of the 32 registers of AVX-512 are accumulators.  Per tap and
 channel these are 28 FMAs, two loads of weights and 14 broadcasts, so the FMA units are the
 bottleneck as long as operands are in a cache.  Hence the software prefetches: each tap prefetches
-the pixels of the tap PREFETCH_TAPS later (for the last taps, of the next strip); the first taps
-prefetch the lines of y, or of r, a few pixels each, as a core has about a dozen line fill buffers.
+the pixels of the tap PREFETCH_TAPS later (for the last taps, of the next strip), which is some 900
+cycles, the latency of memory; the first taps prefetch the lines of y, or of r, a few pixels each,
+as a core has about a dozen line fill buffers.
 
 Elements may be int8 words of four bytes (see `int8_dot`): channels then come in fours, x, w and the
 bias are int32, a tap is a quarter as deep, and y are the int32 sums, or bytes requantized with the
@@ -52,8 +53,8 @@ offsets 2 PIXELS offsets for a strip: its pixels in x, and in r and y
 BIAS, ADD, RELU, CLIP, STREAM = 1, 2, 4, 8, 16
 """Flags: add the bias; add r; ReLU; clip at a value whose 32 bits follow the flags (`clip_flag`);
 store y, which is aligned to a vector, with non-temporal stores."""
-PREFETCH_TAPS = 4
-"""Prefetch distance of pixels, in taps."""
+PREFETCH_TAPS = 1792 // (2 * PIXELS * LANES)
+"""Prefetch distance of pixels, in taps: 1792 FMAs."""
 SHARE = -(-PIXELS // PREFETCH_TAPS)
 """Pixels whose results a tap prefetches."""
 LINE = 16
@@ -167,7 +168,7 @@ def _sums(v: Vectors, tables: tuple[list[IRValue], IRValue, IRValue], start: lis
     """The loop over taps, each of which calls `prefetch_results` to prefetch: sums of all vectors
     of all pixels."""
     (pixels, w, taps), (count, ahead) = tables, steps
-    vectors, line = len(start) // PIXELS, max(1, LINE // depth)
+    vectors, each = len(start) // PIXELS, -(-PIXELS // depth)
 
     def add(value: IRValue, factor: IRValue, total: IRValue) -> IRValue:
         return (add_products(v, value, factor, total) if v.is_integer else
@@ -180,8 +181,8 @@ def _sums(v: Vectors, tables: tuple[list[IRValue], IRValue, IRValue], start: lis
         prefetch_results(t)
         for c in range(depth):
             factors = [v.load(v.at(weights, (c * vectors + o) * v.width)) for o in range(vectors)]
-            if depth > 1 and c * line < PIXELS:
-                v.prefetch(v.at(pixels[c * line], soon), 1)
+            if depth > 1 and c * each < PIXELS:
+                v.prefetch(v.at(pixels[c * each], soon), 1)
             for p in range(PIXELS):
                 value = v.broadcast(v.at(here[p], c))
                 for o in range(vectors):
