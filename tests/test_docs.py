@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 import doctest
 import functools
+import importlib.util
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +16,7 @@ import pytest
 import nbmod as mx
 from nbmod.ops import jit
 from nbmod.ops.simd.host import lanes
+from tests import recipes
 from tests.reliability import promises, table
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -181,3 +184,38 @@ def test_every_promise_has_a_row_with_its_date_commit_and_command(promise):
 
 def test_the_readme_links_to_the_page_of_reliability():
     assert "(docs/reliability.md)" in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+# -- recipes ------------------------------------------------------------------------------------
+
+
+def absent(words: list[str]) -> list[str]:
+    """Files and modules that a command of CONTRIBUTING.md names and that there are not."""
+    program, *rest = words
+    if program != "python":
+        return [] if (ROOT / program).exists() else [program]
+    if rest[0] != "-m":
+        return [] if (ROOT / rest[0]).exists() else [rest[0]]
+    files = [word for word in rest[2:] if "/" in word and not (ROOT / word).exists()]
+    return files + ([] if importlib.util.find_spec(rest[1]) else [rest[1]])
+
+
+def test_commands_of_recipes_exist():
+    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    commands = [*recipes.commands(page)]
+    assert {*recipes.FOLLOWED} <= {each.recipe for each in commands}
+    assert {*recipes.UNFOLLOWED} <= {each.text for each in commands}
+    assert [name for each in commands for name in absent(each.words)] == []
+    text = "## Add a thing\n`python docs/a.py`, `python\n-m tests.lost`\n## Style\n`python b.py`\n"
+    assert [absent(each.words) for each in recipes.commands(text)] == [
+        ["docs/a.py"], ["tests.lost"]]
+
+
+def test_a_recipe_that_is_followed_is_timed(tmp_path, capfd):
+    failing = [sys.executable, "-c", "print('why'); raise SystemExit(2)"]
+    assert recipes._seconds(failing, tmp_path, {}) is None
+    assert capfd.readouterr().err.startswith("why")
+    taken = recipes._seconds([sys.executable, "-c", "open('done', 'w')"], tmp_path, {})
+    assert taken and (tmp_path / "done").exists()
+    page = recipes._markdown([("Set up", "git clone", 61.4), ("Add", "python x.py", None)])
+    assert "| Add | `python x.py` | fails |" in page and "| Set up | `git clone` | 61 s |" in page
