@@ -32,6 +32,10 @@ PATHS = """
     executor_manager:_check_arguments executor_manager:_load_data executor_manager:_load_label
     executor_manager:_split_input_slice executor_manager:DataParallelExecutorGroup
     executor_manager:DataParallelExecutorManager model:FeedForward
+    gluon.block:_flatten gluon.loss:_apply_weighting gluon.loss:_reshape_like
+    gluon.parameter:tensor_types gluon.utils:HookHandle gluon.utils:_brief_print_list
+    gluon.utils:_get_repo_file_url gluon.utils:_get_repo_url gluon.utils:_indent
+    gluon.utils:shape_is_known
     initializer:InitDesc initializer:Initializer initializer:register
     io:DataBatch io:DataDesc io:DataIter io:NDArrayIter io:ResizeIter
     io.io:DataBatch io.io:DataDesc io.io:DataIter io.io:NDArrayIter io.io:ResizeIter
@@ -99,6 +103,13 @@ ATTRIBUTES = {
     "batch": "bucket_key data index label pad provide_data provide_label".split(),
     "symbol": "__call__ __copy__ __deepcopy__ __iter__ __len__ _set_attr name".split(),
     "array": "context ctx dtype ndim shape size stype T grad handle".split(),
+    "layer": """_active _cached_graph _children _clear_cached_op _collect_params_with_prefix
+        _empty_prefix _flags _in_format _out_format _params _prefix _reg_params _scope
+        name params prefix""".split(),
+    "parameter": """_check_and_get _ctx_list _ctx_map _data _deferred_init _finish_deferred_init
+        _grad _grad_req _init_grad _load_init _reduce _var dtype grad_req init lr_mult name shape
+        wd_mult""".split(),
+    "parameters": "_params _shared prefix".split(),
 }
 
 
@@ -130,6 +141,8 @@ MODULES = """
     module.base_module module.bucketing_module module.executor_group module.module
     module.python_module module.sequential_module contrib.svrg_optimization.svrg_module
     monitor name ndarray.ndarray ndarray.random operator optimizer.contrib optimizer.optimizer
+    gluon.block gluon.loss gluon.parameter gluon.trainer gluon.utils gluon.nn.activations
+    gluon.nn.basic_layers gluon.nn.conv_layers gluon.rnn.rnn_cell gluon.rnn.rnn_layer
     error ndarray_doc symbol_doc random contrib.text.embedding contrib.text.utils contrib.text.vocab
     registry rnn.io rnn.rnn rnn.rnn_cell
     symbol.symbol symbol.random image.image image.detection
@@ -138,6 +151,7 @@ MODULES = """
 
 ABSENT = """
     test_utils:check_gluon* test_utils:get_im2rec_path
+    gluon.utils:replace_file gluon.rnn.rnn_cell:SequentialRNNCell.hybrid_forward
     symbol.symbol:Symbol.handle
     executor:Executor.*_dict ndarray_doc:*Doc symbol_doc:*Doc symbol_doc:*Doc.*
     metric:PearsonCorrelation.update_* *.as_np_ndarray ndarray.ndarray:DL*
@@ -150,6 +164,7 @@ absent from its class."""
 
 DIFFERENT = """
     test_utils:get_atol test_utils:get_rtol
+    gluon.*.initialize gluon.rnn.rnn_cell:ModifierCell.hybrid_forward
     executor:Executor executor:Executor.reshape kvstore.kvstore:KVStore ndarray.ndarray:NDArray
     symbol.symbol:Symbol symbol.symbol:Group ndarray.ndarray:from_numpy ndarray.ndarray:power
     metric:*.update optimizer.optimizer:SGLD optimizer.optimizer:ccSGD
@@ -159,10 +174,11 @@ DIFFERENT = """
     io.io:ImageRecord* image.image:imdecode image.image:imread image.image:imresize
     visualization:print_summary
 """.split()
-"""Other parameters: handles into C++, classes to make, `_` for a name, `**kwargs` written out; the
-convolutional cells share one constructor, where None stands for a class's own prefix; checkpoints
-of buckets take a Module's arguments in its order, in which `module_checkpoint` gives them; the
-summary of a network has MXNet's widths only where they are given."""
+"""Other parameters: None for an initializer that all calls share, handles into C++, classes to
+make, `_` for a name, `**kwargs` written out; the convolutional cells share one constructor, where
+None stands for a class's own prefix; checkpoints of buckets take a Module's arguments in its order,
+in which `module_checkpoint` gives them; the summary of a network has MXNet's widths only where they
+are given."""
 
 
 def fits(theirs, ours):

@@ -4,6 +4,7 @@ Gluon's data loaders and experimental parts are not part of nbmod.  Their names 
 modules which define subclasses of them can be imported; making an object of one is an MXNetError.
 
     base_parameter.py   `Parameter`: an array with a copy and a gradient on each device
+    saved_values.py     how a parameter takes an array of a file
     constant.py         `Constant`: a parameter with fixed values
     parameter_files.py  one reader for all names that files give to parameters
     parameter_dict.py   `ParameterDict`: parameters by name, which blocks may share

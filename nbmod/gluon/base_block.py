@@ -9,13 +9,14 @@ from typing import Any, ClassVar, TypeVar
 from .. import ndarray as nd
 from ..base import AbstractError, ArgumentTypeError, CheckError, DTypeArg, warn_user
 from ..core.reprs import safe_repr
-from .base_parameter import Contexts, Init, Parameter
+from .base_parameter import Init, Parameter
 from .block_scope import BlockScope
 from .block_summary import print_summary
 from .parameter_dict import ParameterDict
-from .parameter_files import DtypeSource, Loading, ParameterFile
+from .parameter_files import ParameterFile
 from .saved_blocks import load_block, save_block
-from .utils import HookHandle, _indent
+from .saved_values import DtypeSource, Loading
+from .utils import Contexts, HookHandle, _indent
 
 __all__ = ["Block"]
 
@@ -121,33 +122,22 @@ class Block:
         """
         self._warn_of_containers()
         collected = ParameterDict(self._params.prefix)
-        for block in self._tree():
-            collected.update({name: each for name, each in block.params.items()
-                              if select is None or re.match(select, name)})
+        collected.update({name: each for name, each in self.params.items()
+                          if select is None or re.match(select, name)})
+        for child in self._children.values():
+            collected.update(child.collect_params(select))
         return collected
-
-    def _tree(self) -> Iterator[Block]:
-        """The block itself and all within it, in order, each once."""
-        blocks: dict[int, Block] = {}
-        waiting: list[Block] = [self]
-        while waiting:
-            block = waiting.pop()
-            if id(block) not in blocks:
-                blocks[id(block)] = block
-                waiting += reversed(block._children.values())
-        return iter(blocks.values())
 
     def _warn_of_containers(self) -> None:
         """Warn of lists and dicts with blocks that are no children."""
-        for block in self._tree():
-            children = {id(child) for child in block._children.values()}
-            for name, value in vars(block).items():
-                if not name.startswith("_") and isinstance(value, (list, tuple, dict)) and any(
-                        isinstance(each, Block) and id(each) not in children
-                        for each in _elements(value)):
-                    warn_user(f'"{type(block).__name__}.{name}" is an unregistered container with '
-                              "Blocks. Blocks inside the list, tuple or dict are not registered: "
-                              "use register_child(), nn.Sequential or nn.HybridSequential.")
+        children = {id(child) for child in self._children.values()}
+        for name, value in vars(self).items():
+            if not name.startswith("_") and isinstance(value, (list, tuple, dict)) and any(
+                    isinstance(each, Block) and id(each) not in children
+                    for each in _elements(value)):
+                warn_user(f'"{type(self).__name__}.{name}" is an unregistered container with '
+                          "Blocks. Blocks inside the list, tuple or dict are not registered: "
+                          "use register_child(), nn.Sequential or nn.HybridSequential.")
 
     def _collect_params_with_prefix(self, prefix: str = "") -> dict[str, Parameter]:
         """Parameters by path: attributes and indices that lead to them."""

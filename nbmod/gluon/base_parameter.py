@@ -18,12 +18,12 @@ from ..ndarray import NDArray
 from ..ndarray.gradients import mark_variables
 from ..ndarray.recording import RecordingScope
 from ..symbol import Symbol
-from .utils import shape_is_known
+from .saved_values import DtypeSource, Loading, fits, take_saved
+from .utils import Contexts, as_contexts, shape_is_known
 
-__all__ = ["DeferredInitializationError", "Parameter", "as_contexts"]
+__all__ = ["DeferredInitializationError", "Parameter"]
 
 Init = Any  # an Initializer, a callable such as `Mixed`, or a registered name
-Contexts = Context | Sequence[Context] | None
 Stype = Literal["default", "row_sparse", "csr"]
 _STYPES = ("default", "row_sparse", "csr")
 _UNINITIALIZED = ("has not been initialized. Call initialize() of the block, or load values into "
@@ -40,19 +40,6 @@ class User(Protocol):
 
     def reset(self) -> None:
         """Forget them: parameters have new ones."""
-
-
-def as_contexts(ctx: Contexts) -> list[Context]:
-    """Return the devices that a `ctx` argument names; the current one for None.
-
-    Parameters
-    ----------
-    ctx : Context, list of Context or None
-        Argument.
-    """
-    if ctx is None:
-        return [resolve(current_context())]
-    return [resolve(each) for each in ([ctx] if isinstance(ctx, Context) else ctx)]
 
 
 class Parameter:
@@ -154,7 +141,7 @@ class Parameter:
 
     @shape.setter
     def shape(self, shape: tuple[int, ...]) -> None:
-        if self._shape is not None and not _fits(shape, self._shape):
+        if self._shape is not None and not fits(shape, self._shape):
             raise CheckError(f"Expected shape {tuple(shape)} is incompatible with given shape "
                              f"{self._shape}: parameter {self.name} keeps what is known of it")
         self._shape = tuple(shape)
@@ -377,6 +364,11 @@ class Parameter:
         for array in self._data:
             array[:] = data
 
+    def _load_init(self, data: NDArray, ctx: Contexts, cast_dtype: bool = False,
+                   dtype_source: DtypeSource = "current") -> None:
+        """Take values of a file."""
+        take_saved(self, data, Loading(ctx, cast_dtype=cast_dtype, dtype_source=dtype_source))
+
     def cast(self, dtype: DTypeArg) -> None:
         """Change the element type of the values, and of gradients, which are zero then.
 
@@ -484,9 +476,3 @@ def _fill(name: str, array: NDArray, init: Init, default_init: Init) -> None:
     attributes: Any = {"__init__": init}
     default = default_init if isinstance(default_init, initializer.Initializer) else init
     initializer.create(default)(initializer.InitDesc(name, attributes), array)
-
-
-def _fits(shape: Sequence[int], expected: Sequence[int]) -> bool:
-    """Whether a shape is the expected one, in which dimensions of 0 and -1 are not known."""
-    return len(shape) == len(expected) and all(
-        known in (size, 0, -1) for size, known in zip(shape, expected, strict=True))

@@ -12,10 +12,11 @@ from .. import ndarray as nd
 from ..base import ArgumentError, CheckError, NoSuchKey
 from ..context import Context
 from ..ndarray import NDArray
-from .base_parameter import Contexts, Init, Parameter
+from .base_parameter import Init, Parameter
 from .constant import Constant
-from .parameter_files import DtypeSource, Loading, ParameterFile
-from .utils import _indent
+from .parameter_files import ParameterFile
+from .saved_values import DtypeSource, Loading
+from .utils import Contexts, _indent
 
 __all__ = ["ParameterDict"]
 
@@ -48,6 +49,9 @@ class ParameterDict:
 
     def __getitem__(self, key: str) -> Parameter:
         return self._params[key]
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._params
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._params)

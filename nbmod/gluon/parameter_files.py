@@ -5,37 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
-
-import numpy as np
 
 from .. import ndarray as nd
 from ..base import ArgumentError, CheckError, MXNetError
 from ..checkpoint import strip_kind
-from ..context import cpu
 from ..core.reprs import listed
 from ..ndarray import NDArray
-from .base_parameter import Contexts, Parameter, as_contexts
+from .base_parameter import Parameter
+from .saved_values import Loading, require_fit, take_saved
 
-__all__ = ["DtypeSource", "Loading", "ParameterFile"]
-
-DtypeSource = Literal["current", "saved"]
-
-
-@dataclass(frozen=True)
-class Loading:
-    """How parameters take what a file holds: the arguments of `ParameterDict.load`."""
-
-    ctx: Contexts = None
-    allow_missing: bool = False
-    ignore_extra: bool = False
-    cast_dtype: bool = False
-    dtype_source: DtypeSource = "current"
-
-    def __post_init__(self) -> None:
-        if self.dtype_source not in ("current", "saved"):
-            raise CheckError("dtype_source must be one of 'current', 'saved', but is "
-                             f"{self.dtype_source!r}")
+__all__ = ["ParameterFile"]
 
 
 @dataclass(frozen=True)
@@ -105,7 +84,7 @@ class ParameterFile:
                                 f"in ParameterDict, which has {listed(parameters)}. "
                                 "ignore_extra=True ignores such arrays.")
         for name, parameter in present.items():
-            _require_fit(parameter, self.arrays[name], loading)
+            require_fit(parameter, self.arrays[name], loading)
         for name, parameter in present.items():
             take_saved(parameter, self.arrays[name], loading)
 
@@ -116,50 +95,3 @@ class ParameterFile:
         raise CheckError(f"Parameter {names[0]!r} is missing in {self.where}, which contains "
                          f"parameters: {listed(self.arrays)}. {self.hint} allow_missing=True "
                          f"leaves the {len(names)} that are missing as they are.{hint}")
-
-
-def _require_fit(parameter: Parameter, data: NDArray, loading: Loading) -> None:
-    """Check that a parameter can take an array."""
-    start = f"Failed loading Parameter {parameter.name!r} from saved params: "
-    shape = parameter._shape
-    if shape is not None and not (len(shape) == len(data.shape) and all(
-            known in (size, 0, -1) for size, known in zip(data.shape, shape, strict=True))):
-        raise CheckError(f"{start}shape incompatible expected {shape} vs saved {data.shape}")
-    if not loading.cast_dtype and parameter.dtype and (
-            np.dtype(parameter.dtype) != np.dtype(data.dtype)):
-        raise CheckError(f"{start}dtype incompatible expected {np.dtype(parameter.dtype)} vs saved "
-                         f"{np.dtype(data.dtype)}. Set cast_dtype=True to cast the dtype of saved "
-                         "params.")
-    if loading.ctx is not None and (parameter._data is not None or parameter._deferred_init):
-        contexts = as_contexts(loading.ctx)
-        if {*contexts} != {*parameter.list_ctx()}:
-            raise CheckError(f"Failed to load Parameter {parameter.name!r} on {contexts} because "
-                             f"it was previous initialized on {parameter.list_ctx()}.")
-
-
-def take_saved(parameter: Parameter, data: NDArray, loading: Loading) -> None:
-    """Let a parameter take an array of a file.
-
-    Parameters
-    ----------
-    parameter : Parameter
-        Parameter.
-    data : NDArray
-        Values.
-    loading : Loading
-        What may differ, and the devices.
-    """
-    _require_fit(parameter, data, loading)
-    if parameter.dtype is None or loading.cast_dtype and loading.dtype_source == "saved":
-        parameter.cast(data.dtype)
-    data = data.astype(parameter.dtype, copy=False)
-    if parameter._stype != data.stype:
-        data = data.tostype(parameter._stype)
-    if parameter._data is not None:
-        parameter.set_data(data)
-    else:
-        contexts = (parameter._deferred_init[1] if parameter._deferred_init
-                    else as_contexts(loading.ctx or cpu()))
-        parameter.shape = data.shape
-        parameter._init_impl(data, contexts)
-    parameter._deferred_init = ()

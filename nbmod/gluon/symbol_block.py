@@ -14,10 +14,11 @@ from ..graph import Entry, Graph
 from ..ndarray import NDArray
 from ..symbol import Symbol
 from ..symbol.compose import copy_graph, substitute
-from .base_parameter import Contexts, Parameter
+from .base_parameter import Parameter
 from .call_structure import agree, flatten, regroup
 from .hybrid_block import HybridBlock
 from .parameter_dict import ParameterDict
+from .utils import Contexts
 
 __all__ = ["SymbolBlock"]
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from .. import ndarray as nd
 from ..base import ArgumentError, CheckError, MXNetError, UnwritableFile, warn_user
-from ..context import Context
+from ..context import Context, current_context, resolve
 from ..core.atomic import atomic_write, named_errors
 from ..core.shape_semantics import is_np_shape
 from ..ndarray import NDArray
@@ -20,6 +20,8 @@ from ..ndarray import NDArray
 __all__ = ["HookHandle", "check_sha1", "clip_global_norm", "download", "shape_is_known",
            "split_and_load", "split_data"]
 __dir__ = __all__.copy
+
+Contexts = Context | Sequence[Context] | None
 
 
 def split_data(data: NDArray, num_slice: int, batch_axis: int = 0, even_split: bool = True
@@ -263,6 +265,19 @@ class HookHandle:
         self.detach()
 
 
+def as_contexts(ctx: Contexts) -> list[Context]:
+    """Return the devices that a `ctx` argument names; the current one for None.
+
+    Parameters
+    ----------
+    ctx : Context, list of Context or None
+        Argument.
+    """
+    if ctx is None:
+        return [resolve(current_context())]
+    return [resolve(each) for each in ([ctx] if isinstance(ctx, Context) else ctx)]
+
+
 def shape_is_known(shape: tuple[int, ...] | None) -> bool:
     """Return whether all dimensions of a shape are known.
 
@@ -282,5 +297,16 @@ def _indent(s_: str, numSpaces: int) -> str:  # noqa: N803 - MXNet's names
 def _brief_print_list(lst: Sequence[object], limit: int = 7) -> str:
     """The first and last of some texts."""
     shown = [f"'{each}'" for each in lst]
-    half = limit // 2
-    return ", ".join(shown if len(shown) <= limit else [*shown[:half], "...", *shown[-half:]])
+    return ", ".join(shown if len(shown) <= limit
+                     else [*shown[:limit // 2], "...", *shown[-limit // 2:]])
+
+
+def _get_repo_url() -> str:
+    """Address of MXNet's files of data and models."""
+    default = "https://apache-mxnet.s3-accelerate.dualstack.amazonaws.com/"
+    return os.environ.get("MXNET_GLUON_REPO", default).rstrip("/") + "/"
+
+
+def _get_repo_file_url(namespace: str, filename: str) -> str:
+    """Address of one of these files."""
+    return f"{_get_repo_url()}{namespace}/{filename}"

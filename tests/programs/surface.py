@@ -107,10 +107,13 @@ def absent_attributes(mx: Any, names: dict[str, list[str]]) -> list[str]:
     module.init_optimizer()
     group = module._exec_group
     buckets = mx.mod.BucketingModule(lambda key: (net, ["data"], ["softmax_label"]), 1)
+    layer = mx.gluon.nn.Dense(2, in_units=3)
+    layer.initialize()
     places = {"module": module, "group": group, "executor": group.execs[0], "buckets": buckets,
               "row": mx.mod.SequentialModule(), "loss": mx.mod.PythonLossModule(),
               "optimizer": module._optimizer, "updater": mx.optimizer.get_updater(
                   module._optimizer), "batch": mx.io.DataBatch([]), "symbol": net,
-              "array": mx.nd.zeros((1,))}
+              "array": mx.nd.zeros((1,)), "layer": layer, "parameter": layer.weight,
+              "parameters": layer.collect_params()}
     return [f"{place}.{name}" for place, wanted in names.items() for name in wanted
             if not hasattr(places[place], name)]
