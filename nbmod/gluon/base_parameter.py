@@ -35,7 +35,7 @@ class DeferredInitializationError(MXNetError):
     """A parameter is read whose shape only the first call of the network tells."""
 
 
-class User(Protocol):
+class _User(Protocol):
     """Keeps arrays of parameters, such as a `CachedOp`."""
 
     def reset(self) -> None:
@@ -95,7 +95,7 @@ class Parameter:
         self._deferred_init: tuple[Any, ...] = ()  # own init, contexts, default init, data
         self._var: Symbol | None = None
         self._trainer: Any = None
-        self._users: weakref.WeakSet[User] = weakref.WeakSet()
+        self._users: weakref.WeakSet[_User] = weakref.WeakSet()
         self._grad_req = ""
         self.grad_req = grad_req
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import threading
 import warnings
 from itertools import product
@@ -312,3 +314,41 @@ def test_a_symbol_block_has_nested_inputs_and_outputs():
         block(x, x)
     with pytest.raises(AssertionError, match="Input symbols must be variable, but _plus"):
         mx.gluon.SymbolBlock(a + b, a + b)
+
+
+@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda net: pickle.loads(pickle.dumps(net))])
+def test_a_symbol_block_is_copied_with_its_trace(duplicate):
+    block = mx.gluon.SymbolBlock(gluon_blocks.made(mx)(mx.sym.var("x")), mx.sym.var("x"))
+    block.initialize(mx.init.One())
+    expected = block(data()).asnumpy()
+    twin = duplicate(block)
+    assert (twin(data()).asnumpy() == expected).all()
+    twin.collect_params()["net_last_bias"].set_data(mx.nd.ones(2) * 2)
+    assert (block(data()).asnumpy() == expected).all() and (twin(data()).asnumpy() > expected).all()
+
+
+def test_none_may_be_among_the_results():
+    class Some(mx.gluon.HybridBlock):
+        def hybrid_forward(self, F, x):
+            return [None, x * 2, [None, x + 1]]
+
+    block = Some()
+    for active in (False, True):
+        block.hybridize(active)
+        first, double, (second, more) = block(data())
+        assert first is None and second is None
+        assert (double.asnumpy() == gluon_blocks.data() * 2).all()
+        assert (more.asnumpy() == gluon_blocks.data() + 1).all()
+
+
+def test_children_are_asked_for_their_parameters():
+    class Hidden(type(gluon_blocks.made(mx).last)):
+        def collect_params(self, select=None):
+            return super().collect_params("(?!.*bias)" + (select or ""))
+
+    net = gluon_blocks.made(mx)
+    with net.name_scope():
+        outer = mx.gluon.nn.HybridSequential()
+        with outer.name_scope():
+            outer.add(Hidden(2, 3, prefix="h_"))
+    assert [name.rpartition("_")[2] for name in outer.collect_params()] == ["weight"]
