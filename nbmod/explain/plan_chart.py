@@ -62,6 +62,7 @@ AREAS = {"storages": (70, 36, PLOT_WIDTH, PLOT_HEIGHT), "addresses": (0, 36, 64,
 OVERFLOWS = {"addresses": "visible", "most": "visible"}
 NAME_WIDTH, NAME_HEIGHT = 34, 12
 """Pixels of a box that has room for its name."""
+BANDS = 32
 NAMED_ZOOM = 32
 """Boxes that get room for it by this zoom have a name in the page."""
 ROWS = PLOT_HEIGHT // 2
@@ -150,9 +151,8 @@ class _Drawing:
     def parts(self) -> Iterator[str]:
         yield from self._area("storages", [
             '<svg class="zooms" width="100%" height="100%">', *map(self._box, self.high),
-            *self._summed(), *(['<g class="unsummed">', *map(self._box, self.low), "</g>"]
-                               if self.is_page else []),
-            *self._lines(), '</svg><rect class="frame" width="100%" height="100%"/>'])
+            *self._summed(), *(self._bands() if self.is_page else ()), *self._lines(),
+            '</svg><rect class="frame" width="100%" height="100%"/>'])
         yield from self._area("alive", [self._curve()])
         yield from self._area("addresses", [
             _text("100%", f"{100 - 25 * quarter}%", _short_bytes(quarter / 4 * self.top), "end")
@@ -203,6 +203,18 @@ class _Drawing:
                        f'width="{_percent(right - left, self.steps)}" '
                        f'height="{_percent(1, ROWS)}"/>')
         yield "</g>"
+
+    def _bands(self) -> Iterator[str]:
+        """Low boxes in bands of addresses: the page shows those that it has enlarged."""
+        bands = defaultdict(list)
+        for box in self.low:
+            bands[box.low * BANDS // self.top].append(box)
+        for band, boxes in bands.items():
+            top = self.top - max(box.high for box in boxes)
+            yield (f'<g class="band" display="none" y="{_percent(top, self.top)}" '
+                   f'height="{_percent(1 - band / BANDS - top / self.top)}">')
+            yield from map(self._box, boxes)
+            yield "</g>"
 
     def _lines(self) -> Iterator[str]:
         """Where the backward pass begins, and where arenas end and held outputs begin."""

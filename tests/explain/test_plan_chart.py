@@ -31,10 +31,10 @@ def test_every_storage_is_drawn_where_it_is(name):
              if each.get("data-storage")}
     assert drawn.keys() == {number for number, each in enumerate(plan.storages) if each.nbytes}
     steps, total = len(plan.steps), plan.memory.total
-    summed, unsummed = (next(each for each in root.iter("g") if each.get("class") == kind)
-                        for kind in ("summed", "unsummed"))
-    sums = [parts(each) for each in summed]
-    low = {int(each.get("data-storage")) for each in unsummed.iter("rect")}
+    sums = [parts(each) for group in root.iter("g") if group.get("class") == "summed"
+            for each in group]
+    bands = {int(each.get("data-storage")): band for band in root.iter("g")
+             if band.get("class") == "band" for each in band.iter("rect")}
     for box in boxes_of(plan):
         storage = plan.storages[box.storage]
         left, top, right, bottom = parts(drawn[box.storage])
@@ -46,9 +46,12 @@ def test_every_storage_is_drawn_where_it_is(name):
         if storage.offset is not None:
             assert (1 - bottom) * total == pytest.approx(storage.offset, abs=2e-7 * total)
         middle = (top + bottom) / 2
-        assert (box.storage in low) <= any(
-            one[0] <= left + 2e-7 and right <= one[2] + 2e-7
-            and one[1] - 2e-7 <= middle <= one[3] + 2e-7 for one in sums)
+        if box.storage in bands:
+            assert any(one[0] <= left + 2e-7 and right <= one[2] + 2e-7
+                       and one[1] - 2e-7 <= middle <= one[3] + 2e-7 for one in sums)
+            start, size = (float(bands[box.storage].get(side).rstrip("%")) / 100
+                           for side in ("y", "height"))
+            assert start - 2e-7 <= top and bottom <= start + size + 2e-7
         title = drawn[box.storage].find("title").text
         assert f"{storage.nbytes:,} bytes" in title
         assert all(plan.entries[eid].name in title for eid in storage.entries)

@@ -14,6 +14,8 @@ class MemoryView {
     Object.assign(this, {plan, store, isWide: false, step: null, zoom: {x: 0, y: 0, width: 1, height: 1}});
     this.chart = document.getElementById("chart").content.firstElementChild;
     this.boxes = new Map(this.all("[data-storage]").map(box => [Number(box.dataset.storage), box]));
+    this.names = this.all(".name").map(name => ({element: name, ...placed(name, "x", "y", "width", "height")}));
+    this.bands = this.all(".band").map(band => ({element: band, ...placed(band, "y", "height")}));
     this.stepMark = svg("rect", {class: "step-mark", height: "100%"});
     this.chosen = svg("rect", {class: "chosen"});
     this.marks = svg("svg", {class: "storages marks"},
@@ -96,20 +98,22 @@ class MemoryView {
       area.setAttribute("y", `${-100 * y / height}%`);
       area.setAttribute("height", `${100 / height}%`);
     }
-    this.chart.classList.toggle("detailed", height * DETAILED <= 1);
+    const isDetailed = height * DETAILED <= 1;
+    this.chart.classList.toggle("detailed", isDetailed);
+    for (const band of this.bands) show(band.element, isDetailed && overlaps(band, y, height));
     this.nameBoxes();
     this.numberAxes();
   }
 
   /** Show the names that fit into the visible parts of their boxes. */
   nameBoxes() {
-    const area = this.frame(), {x, width, height} = this.zoom;
+    const area = this.frame(), {x, y, width, height} = this.zoom;
     const across = area.width / width, down = area.height / height;
-    for (const name of this.all(".name")) {
-      const left = part(name, "x"), hidden = Math.max(0, x - left) * across;
-      const fits = part(name, "width") * across - hidden > NAME_WIDTH && part(name, "height") * down > NAME_HEIGHT;
-      if (fits === (name.getAttribute("display") === "none")) name.setAttribute("display", fits ? "inline" : "none");
-      if (fits) name.firstElementChild.setAttribute("x", hidden + 4);
+    for (const name of this.names) {
+      const hidden = Math.max(0, x - name.x) * across, isSeen = name.x < x + width && overlaps(name, y, height);
+      const fits = isSeen && name.width * across - hidden > NAME_WIDTH && name.height * down > NAME_HEIGHT;
+      show(name.element, fits);
+      if (fits) name.element.firstElementChild.setAttribute("x", hidden + 4);
     }
   }
 
@@ -202,6 +206,17 @@ class MemoryView {
 
 /** A place or size of a box, as a part of the whole plan. */
 const part = (box, name) => parseFloat(box.getAttribute(name)) / 100;
+
+/** Several of them, by name. */
+const placed = (box, ...names) => Object.fromEntries(names.map(name => [name, part(box, name)]));
+
+/** Whether a part of it is between these heights. */
+const overlaps = (place, y, height) => place.y < y + height && y < place.y + place.height;
+
+/** Show or hide an element of the picture, which costs nothing where it is so already. */
+function show(element, isShown) {
+  if (isShown === (element.getAttribute("display") === "none")) element.setAttribute("display", isShown ? "inline" : "none");
+}
 
 /** "+3.4 MB", "−64 B". */
 const signed = bytes => `${bytes < 0 ? "−" : "+"}${bytesText(Math.abs(bytes))}`;
