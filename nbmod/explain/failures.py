@@ -178,7 +178,7 @@ def _arguments(symbol: Inferred, node: Node) -> Iterator[ArgumentFacts]:
 
 
 def _without(node: Node, rule: str, inputs: Sequence[T | None], index: int) -> T | None:
-    """What the rule of a node says about an input from the others; None if that is nothing."""
+    """An input as the rule of a node infers it from the others; None if it does not."""
     op = node.required_op
     if op.runs_subgraphs or op.like(node) is not None:
         return None

@@ -318,7 +318,7 @@ class KernelFacts:
 
 @dataclass(frozen=True)
 class StepCodeFacts:
-    """What a step calls."""
+    """The kernels that a step calls."""
 
     step: int
     kernels: Sequence[int]
@@ -356,7 +356,7 @@ class RunFacts:
     arrays: Sequence[ValueFacts]
     """Variables and constants before it."""
     steps: Sequence[Sequence[ValueFacts]]
-    """What each step wrote."""
+    """Results of each step."""
 
 
 @dataclass(frozen=True)
@@ -366,9 +366,9 @@ class ArgumentFacts:
     name: str
     node: int
     tensor: TensorFacts | None
-    """As far as it is known; 0 is an unknown dimension, "?" an unknown type."""
+    """Shape and type that are known; 0 is an unknown dimension, "?" an unknown type."""
     fits: TensorFacts | None
-    """What follows for it from the other inputs."""
+    """Shape and type that the other inputs need it to have."""
 
 
 @dataclass(frozen=True)
