@@ -5,7 +5,7 @@ sparse arrays and so needs their formats.
 
     config.py            `CONFIG`: every environment variable that nbmod reads, and numerical modes
     gpus.py              how many GPUs can be used, and their memory
-    scope.py             base of context managers that set a default for their thread
+    scope.py             blocks in which a variable, or a default of a thread, is another one
     registry.py          classes by name: `"acc"` or JSON text becomes an object
     shape_semantics.py   the meaning of 0 and () in shapes: unknown (MXNet) or literal (NumPy)
     pytree.py            nested lists of tensors, flattened and restored, for control flow

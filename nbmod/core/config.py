@@ -10,20 +10,20 @@ import os
 import pathlib
 import re
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TextIO, TypeVar
 
 from ..base import ArgumentError
+from .scope import scoped
 
 __all__ = ["CONFIG", "Config", "exact", "is_exact", "is_numpy_first", "is_terminal", "is_tuning",
            "numpy_first", "tuning"]
 
 
 _Value = TypeVar("_Value")
-_Mode = TypeVar("_Mode", bound=bool | None)
 
 WORDS = {"": 0, "false": 0, "no": 0, "off": 0, "true": 1, "yes": 1, "on": 1}
 SIZE = re.compile(r"([\d.]+(?:E\d+)?)([KMG]?)B?", re.IGNORECASE)
@@ -155,16 +155,6 @@ _tuning: ContextVar[bool] = ContextVar("tuning", default=False)
 _numpy_first: ContextVar[bool | None] = ContextVar("numpy_first", default=None)
 
 
-@contextmanager
-def _set(mode: ContextVar[_Mode], value: _Mode) -> Iterator[None]:
-    """Set a mode for a `with` statement."""
-    token = mode.set(value)
-    try:
-        yield
-    finally:
-        mode.reset(token)
-
-
 def exact() -> AbstractContextManager[None]:
     """Bind networks without rewrites that change rounding, for a `with` statement.
 
@@ -179,7 +169,7 @@ def exact() -> AbstractContextManager[None]:
     >>> with mx.exact():
     ...     executor = net.simple_bind(mx.cpu(), x=(2, 3))
     """
-    return _set(_exact, True)
+    return scoped(_exact, True)
 
 
 def is_exact() -> bool:
@@ -195,7 +185,7 @@ def tuning(enabled: bool = True) -> AbstractContextManager[None]:
     enabled : bool, default True
         False leaves the mode as it is.
     """
-    return _set(_tuning, enabled or _tuning.get())
+    return scoped(_tuning, enabled or _tuning.get())
 
 
 def is_tuning() -> bool:
@@ -221,7 +211,7 @@ def numpy_first(enabled: bool = True) -> AbstractContextManager[None]:
     >>> with mx.numpy_first():
     ...     module.bind([("data", (2, 3))], [("softmax_label", (2, 1))])
     """
-    return _set(_numpy_first, enabled)
+    return scoped(_numpy_first, enabled)
 
 
 def is_numpy_first() -> bool | None:

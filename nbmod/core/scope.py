@@ -1,13 +1,27 @@
-"""Context managers that set a default for their thread: `AttrScope` and `NameManager`."""
+"""Blocks in which a variable has another value, and scopes: `AttrScope`, `NameManager`."""
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TypeVar
 
-__all__ = ["Scope"]
+__all__ = ["Scope", "scoped"]
 
 S = TypeVar("S", bound="Scope")
+_Value = TypeVar("_Value")
+
+
+@contextmanager
+def scoped(variable: ContextVar[_Value], value: _Value) -> Iterator[None]:
+    """A block in which a variable has a value."""
+    token = variable.set(value)
+    try:
+        yield
+    finally:
+        variable.reset(token)
 
 
 class _ScopeType(type):

@@ -9,7 +9,7 @@ and print that.  A graph that a node runs, such as the body of a loop, is compil
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -21,6 +21,7 @@ from ..base import MXNetError
 from ..context import Context
 from ..core.config import CONFIG
 from ..core.reprs import safe_repr
+from ..core.scope import scoped
 from ..graph import Entry, Graph, Node
 from ..ops.device import CPU, device_of
 from ..ops.dispatch import Choice
@@ -347,17 +348,12 @@ def _order(joint: JointGraph, fused: FusedGraph, options: CompileOptions) -> Pla
 # -- who sees the passes ---------------------------------------------------------------------------
 
 
-@contextmanager
-def validating() -> Iterator[None]:
+def validating() -> AbstractContextManager[None]:
     """A block in which every pass of networks that are bound is validated, as with NBMOD_CHECK=3.
 
     MXNetError names the first pass that changes a result (see `passes.translation_validation`).
     """
-    token = _validates.set(True)
-    try:
-        yield
-    finally:
-        _validates.reset(token)
+    return scoped(_validates, True)
 
 
 def validation_of(symbol: Inferred, trained: Sequence[str]) -> Validation | None:

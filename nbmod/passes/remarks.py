@@ -20,11 +20,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from pathlib import PurePath
 from typing import Literal, NamedTuple, TypeAlias
 
+from ..core.scope import scoped
 from ..graph import Entry, Node
 
 __all__ = ["EntryId", "Evidence", "Obstacle", "Remark", "StepNumber", "current_pass", "done",
@@ -83,11 +84,8 @@ _pass_name: ContextVar[str] = ContextVar("pass_name", default="")
 def recording() -> Iterator[list[Remark]]:
     """A block in which passes record their remarks in the list that it gives."""
     remarks: list[Remark] = []
-    token = _recorded.set(remarks)
-    try:
+    with scoped(_recorded, remarks):
         yield remarks
-    finally:
-        _recorded.reset(token)
 
 
 @contextmanager
@@ -106,14 +104,9 @@ def is_recording() -> bool:
     return _recorded.get() is not None
 
 
-@contextmanager
-def in_pass(name: str) -> Iterator[None]:
+def in_pass(name: str) -> AbstractContextManager[None]:
     """A block in which `rewrite` records remarks of this pass."""
-    token = _pass_name.set(name)
-    try:
-        yield
-    finally:
-        _pass_name.reset(token)
+    return scoped(_pass_name, name)
 
 
 def current_pass() -> str:

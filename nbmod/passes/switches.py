@@ -14,12 +14,13 @@ that each pass got and made (`PassChange`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from typing import Concatenate, NamedTuple, ParamSpec, TypeAlias, cast
 
 from ..base import ArgumentError, did_you_mean
 from ..core.config import CONFIG
+from ..core.scope import scoped
 from ..graph import Node
 from ..ops.op import Spec
 from .infer import Inferred, specs_of
@@ -102,11 +103,8 @@ def without_passes(*names: str) -> Iterator[None]:
     ...     executor = mx.sym.relu(mx.sym.Variable("x")).simple_bind(mx.cpu(), x=(2, 3))
     """
     _require_known(names, "without_passes")
-    token = _disabled.set(_disabled.get() | frozenset(names))
-    try:
+    with scoped(_disabled, _disabled.get() | frozenset(names)):
         yield
-    finally:
-        _disabled.reset(token)
 
 
 def is_enabled(name: str) -> bool:
@@ -137,24 +135,14 @@ def run_pass(function: Callable[Concatenate[Rewritten, P], Rewritten], before: R
     return after
 
 
-@contextmanager
-def observed(*new: PassObserver) -> Iterator[None]:
+def observed(*new: PassObserver) -> AbstractContextManager[None]:
     """A block in which these observers see every pass, after those of the blocks around it."""
-    token = _observers.set((*observers(), *new))
-    try:
-        yield
-    finally:
-        _observers.reset(token)
+    return scoped(_observers, (*observers(), *new))
 
 
-@contextmanager
-def unobserved() -> Iterator[None]:
+def unobserved() -> AbstractContextManager[None]:
     """A block whose passes no observer sees: they are only tried."""
-    token = _observers.set(())
-    try:
-        yield
-    finally:
-        _observers.reset(token)
+    return scoped(_observers, ())
 
 
 def observers() -> tuple[PassObserver, ...]:

@@ -32,6 +32,7 @@ from ...base import warn_user
 from ...core.config import CONFIG
 from ...core.interrupts import deferred
 from ...core.locks import locked
+from ...core.scope import scoped
 from . import shipped
 from .fingerprint import fingerprint
 from .levels import LEVELS, instruction_sets
@@ -80,11 +81,8 @@ _after_loading_shipped: Callable[[], None] | None = None
 def loaded_kernels() -> Iterator[list[LoadedKernel]]:
     """A block whose kernels are listed: those on disk, and new ones that are kept there."""
     loaded: list[LoadedKernel] = []
-    token = _loaded.set(loaded)
-    try:
+    with scoped(_loaded, loaded):
         yield loaded
-    finally:
-        _loaded.reset(token)
 
 
 def call_before_compiling(function: Callable[[], None]) -> None:
