@@ -131,7 +131,7 @@ def uniform(low: NDArray | float = 0, high: NDArray | float = 1,
     out : NDArray, optional
         Array to write the result to.
     **kwargs
-        Nothing else is accepted; an unknown name raises MXNetError.
+        `name` and attributes of symbols, which have no effect; others raise MXNetError.
 
     Raises
     ------
@@ -160,7 +160,7 @@ def normal(loc: NDArray | float = 0, scale: NDArray | float = 1,
     out : NDArray, optional
         Array to write the result to.
     **kwargs
-        Nothing else is accepted; an unknown name raises MXNetError.
+        `name` and attributes of symbols, which have no effect; others raise MXNetError.
 
     Raises
     ------
@@ -187,7 +187,7 @@ def poisson(lam: NDArray | float = 1, shape: int | Sequence[int] | None = None,
     out : NDArray, optional
         Array to write the result to.
     **kwargs
-        Nothing else is accepted; an unknown name raises MXNetError.
+        `name` and attributes of symbols, which have no effect; others raise MXNetError.
 
     Raises
     ------
@@ -214,7 +214,7 @@ def exponential(scale: NDArray | float = 1, shape: int | Sequence[int] | None = 
     out : NDArray, optional
         Array to write the result to.
     **kwargs
-        Nothing else is accepted; an unknown name raises MXNetError.
+        `name` and attributes of symbols, which have no effect; others raise MXNetError.
 
     Raises
     ------
@@ -243,7 +243,7 @@ def gamma(alpha: NDArray | float = 1, beta: NDArray | float = 1,
     out : NDArray, optional
         Array to write the result to.
     **kwargs
-        Nothing else is accepted; an unknown name raises MXNetError.
+        `name` and attributes of symbols, which have no effect; others raise MXNetError.
 
     Raises
     ------
@@ -274,7 +274,7 @@ def negative_binomial(k: NDArray | float = 1, p: NDArray | float = 1,
     out : NDArray, optional
         Array to write the result to.
     **kwargs
-        Nothing else is accepted; an unknown name raises MXNetError.
+        `name` and attributes of symbols, which have no effect; others raise MXNetError.
 
     Raises
     ------
@@ -304,7 +304,7 @@ def generalized_negative_binomial(mu: NDArray | float = 1, alpha: NDArray | floa
     out : NDArray, optional
         Array to write the result to.
     **kwargs
-        Nothing else is accepted; an unknown name raises MXNetError.
+        `name` and attributes of symbols, which have no effect; others raise MXNetError.
 
     Raises
     ------
