@@ -117,6 +117,29 @@ def test_layers_are_parts_of_symbols():
     assert_same(executor.forward(data=x)[0].asnumpy(), outputs.asnumpy(), 1e-6, "outputs")
 
 
+def test_hybrid_networks_with_layers_are_exported_and_learn(tmp_path):
+    net = nn.HybridSequential()
+    net.add(rnn.LSTM(3, num_layers=2, bidirectional=True), nn.Dense(2, flatten=False))
+    net.initialize(mx.init.Uniform(1))
+    x = mx.nd.array(numbers((4, 2, 5), 1))
+    expected = net(x).asnumpy()
+    net.hybridize()
+    assert_same(net(x).asnumpy(), expected, 1e-6, "outputs")
+    net.export(str(tmp_path / "net"))
+    again = mx.gluon.SymbolBlock.imports(str(tmp_path / "net-symbol.json"), ["data"],
+                                         str(tmp_path / "net-0000.params"))
+    assert_same(again(x).asnumpy(), expected, 1e-6, "outputs of the file")
+    trainer = mx.gluon.Trainer(net.collect_params(), "adam", {"learning_rate": 0.01})
+    losses = []
+    for _ in range(20):
+        with mx.autograd.record():
+            loss = mx.nd.square(net(x)).mean()
+        loss.backward()
+        trainer.step(1)
+        losses.append(loss.asscalar())
+    assert losses[-1] < losses[0] / 2
+
+
 @pytest.mark.parametrize(("call", "kind", "text"), [
     (lambda: rnn.LSTM(3, layout="CNT"), AssertionError, "Invalid layout CNT"),
     (lambda: rnn.RNN(3, activation="foo"), KeyError, "activation is 'foo'"),
