@@ -51,9 +51,9 @@ class _Bound(NamedTuple):
 
     arrays: dict[str, NDArray]
     leaves: dict[str, Marked]
-    """Those with a gradient."""
+    """Parameters that have a gradient."""
     entries: list[tuple[NDArray, Entry | None]]
-    """What `attach_grad` changes."""
+    """Each array with the entry that `attach_grad` would replace."""
 
 
 class CachedOp:
@@ -198,11 +198,11 @@ class CachedOp:
             if all([array._entry is entry for array, entry in bound.entries]):
                 return bound
             self.reset()
-        given = self._parameters(ctx) if self._parameters is not None else {}
-        if missing := [name for name in self._names if name not in given]:
+        by_name = self._parameters(ctx) if self._parameters is not None else {}
+        if missing := [name for name in self._names if name not in by_name]:
             raise MXNetError(f"CachedOp: no arrays are given for {missing}, which are neither "
                              f"inputs {[name for name, _ in self._read]} nor parameters")
-        arrays, leaves = {name: given[name] for name in self._names}, {}
+        arrays, leaves = {name: by_name[name] for name in self._names}, {}
         for name, array in arrays.items():
             entry = live_entry(array)
             if entry is None or name in self._states:

@@ -96,11 +96,11 @@ class NetworkCall(DirectGradientOp):
         lease, executor, group = node.state["lease"], self.executor, node.inputs[-1].node
         assert isinstance(group, LeafGroup)
         lease.require_values()
-        kept = group.direct.begin(group) if group.leaves else ()
+        former = group.direct.begin(group) if group.leaves else ()
         executor.backward([NDArray(head, node.ctx) for head in heads], is_train)
         lease.is_spent = True
         if group.leaves:
-            group.direct.end(group, kept)
+            group.direct.end(group, former)
         return [*[flow._data for flow in self._flows], group]
 
     def all_inputs(self, node: Recorded) -> list[Entry]:
@@ -221,7 +221,7 @@ class Lease:
             rng.set_state(drawn)
 
 
-class _Ticket(weakref.ref[Lease]):
+class _LeaseTicket(weakref.ref[Lease]):
     """Weak reference to a lease, with its slot, which is free when the lease is gone."""
 
     __slots__ = ("slot",)
@@ -242,8 +242,8 @@ class Slots:
 
     def __init__(self) -> None:
         self.all: list[Slot] = []
-        self._used: dict[int, _Ticket] = {}
-        self._free: list[_Ticket] = []
+        self._used: dict[int, _LeaseTicket] = {}
+        self._free: list[_LeaseTicket] = []
         self._lock = fresh(threading.Lock())
 
     def take(self, signature: Hashable) -> Lease:
@@ -251,7 +251,7 @@ class Slots:
         with self._lock:
             slot = self._recycled(signature) if self._free else self._made()
             lease = Lease(slot)
-            ticket = _Ticket(lease, self._free.append)
+            ticket = _LeaseTicket(lease, self._free.append)
             ticket.slot = slot
             self._used[id(ticket)] = ticket
         return lease

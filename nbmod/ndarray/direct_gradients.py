@@ -60,9 +60,9 @@ class DirectGradients:
         return [(leaf, leaf.grad.copy()) for leaf in group.leaves
                 if leaf.request == "write" and id(leaf) in written]
 
-    def end(self, group: LeafGroup, kept: Sequence[tuple[Marked, Any]]) -> None:
+    def end(self, group: LeafGroup, former: Sequence[tuple[Marked, Any]]) -> None:
         """The gradients in a group are written: add what `begin` returned."""
-        for leaf, before in kept:
+        for leaf, before in former:
             leaf.grad[:] = before + leaf.grad
         for leaf in group.leaves:
             leaf.fresh = True

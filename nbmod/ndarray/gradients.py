@@ -223,7 +223,7 @@ def _leaf(index: int, array: NDArray, reached: Sequence[Marked]) -> Marked:
 def _lent(leaves: Sequence[Marked]) -> Iterator[None]:
     """A block at whose end gradients are as they were; those that are added to begin as zeros."""
     with RecordingScope(False, None):
-        kept = [(leaf, leaf.grad.copy(), leaf.fresh) for leaf in leaves]
+        former = [(leaf, leaf.grad.copy(), leaf.fresh) for leaf in leaves]
         for leaf in leaves:
             if leaf.request == "add":
                 leaf.grad[:] = _zeros_like(leaf.grad)
@@ -231,7 +231,7 @@ def _lent(leaves: Sequence[Marked]) -> Iterator[None]:
         yield
     finally:
         with RecordingScope(False, None):
-            for leaf, before, fresh in kept:
+            for leaf, before, fresh in former:
                 leaf.grad[:], leaf.fresh = before, fresh
 
 
