@@ -70,7 +70,7 @@ class HybridBlock(Block):
     def __init__(self, prefix: str | None = None, params: ParameterDict | None = None):
         super().__init__(prefix, params)
         self._active = False
-        self._flags: list[tuple[str, object]] = []
+        self._flags: list[tuple[str, bool | int]] = []
         self._in_format: Format | None = None
         self._out_format: Format | None = None
         self._cached_graph: tuple[()] | tuple[list[Symbol], Symbol] = ()
