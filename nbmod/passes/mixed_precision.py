@@ -155,7 +155,7 @@ def _types_of(node: Node, precision: Precision, casts: _EntryCasts) -> list[str]
         return [LOW] * node.num_outputs
     known = [np.dtype(dtype) if (dtype := casts.type_of(entry)) else None for entry in node.inputs]
     try:
-        _, found = node.required_op.infer_type(known, [None] * node.num_outputs)
+        _, outs = node.required_op.infer_type(known, [None] * node.num_outputs)
     except MXNetError:      # types that contradict each other, which binding says
         return [""] * node.num_outputs
-    return [dtype.name if dtype in (LOW, SINGLE) else "" for dtype in found]
+    return [dtype.name if dtype in (LOW, SINGLE) else "" for dtype in outs]
