@@ -17,7 +17,7 @@ from xml.sax.saxutils import escape, quoteattr
 from ..core.atomic import atomic_write
 from .schema import PlanFacts, StorageFacts
 
-__all__ = ["Box", "PlanChart", "boxes_of", "page_chart", "plan_chart"]
+__all__ = ["PlanChart", "StorageBox", "boxes_of", "page_chart", "plan_chart"]
 
 
 class PlanChart(str):
@@ -32,7 +32,7 @@ class PlanChart(str):
 
 
 @dataclass(frozen=True)
-class Box:
+class StorageBox:
     """A storage in the picture: from step to step, from address to address."""
 
     storage: int
@@ -98,7 +98,7 @@ def page_chart(plan: PlanFacts) -> str:
     return "\n".join(['<div class="memory-chart">', *parts, "</div>"])
 
 
-def boxes_of(plan: PlanFacts) -> list[Box]:
+def boxes_of(plan: PlanFacts) -> list[StorageBox]:
     """A box for each storage with bytes: contexts one above the other, then held outputs."""
     sizes = [*plan.memory.arenas.values()]
     top, boxes = sum(sizes), []
@@ -109,13 +109,13 @@ def boxes_of(plan: PlanFacts) -> list[Box]:
             continue
         right = 1 + (len(plan.steps) - 1 if each.held else each.last)
         role = _role(plan, each)
-        boxes.append(Box(number, each.first, right, low, low + each.nbytes, role,
+        boxes.append(StorageBox(number, each.first, right, low, low + each.nbytes, role,
                          _names(plan, each)))
     return boxes
 
 
 def _role(plan: PlanFacts, storage: StorageFacts) -> str:
-    """What a storage is for; a key of `ROLES`."""
+    """The purpose of a storage: a key of `ROLES`."""
     if storage.held:
         return "output"
     if storage.scratch_of is not None:
@@ -145,7 +145,7 @@ class _Drawing:
         self.high = [box for box in boxes if not self._is_low(box)]
         self.roles = {box.role for box in boxes} | ({"small"} if self.low else set())
 
-    def _is_low(self, box: Box) -> bool:
+    def _is_low(self, box: StorageBox) -> bool:
         return (box.high - box.low) * ROWS < self.top
 
     def parts(self) -> Iterator[str]:
@@ -174,7 +174,7 @@ class _Drawing:
         yield from content
         yield "</svg>"
 
-    def _box(self, box: Box) -> str:
+    def _box(self, box: StorageBox) -> str:
         """A box, and its name where there is room for it, or will be when the page is zoomed."""
         width, height = (box.right - box.left) / self.steps, (box.high - box.low) / self.top
         place = (f'x="{_percent(box.left, self.steps)}" '

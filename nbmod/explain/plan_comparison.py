@@ -26,7 +26,7 @@ from .schema import (
 )
 from .wording import Answer, described_node, described_tensor, listed, shortened
 
-__all__ = ["Comparison", "compared"]
+__all__ = ["PlanComparison", "compared"]
 
 StepKey = tuple[str, int]
 """The name of a step, and how many steps before it have it."""
@@ -34,8 +34,8 @@ SWITCHED_OFF = "passes that are switched off"
 
 
 @dataclass(frozen=True, repr=False)
-class Comparison(Answer):
-    """What differs between two plans.
+class PlanComparison(Answer):
+    """The differences between two plans.
 
     Attributes
     ----------
@@ -54,7 +54,7 @@ class Comparison(Answer):
                                self.growths)
 
 
-def compared(before: BindFacts, after: BindFacts) -> Comparison:
+def compared(before: BindFacts, after: BindFacts) -> PlanComparison:
     """Tell what differs between two plans."""
     before = _renamed(before, _new_names(before, after))
     network = list(_network(before, after))
@@ -73,7 +73,7 @@ def compared(before: BindFacts, after: BindFacts) -> Comparison:
                   *(f"  {sum(each.values()):>+14,}  {cause}: "
                     f"{listed(_largest(each), 4)}"
                     for cause, each in causes.items())]
-    return Comparison("\n".join(lines), {
+    return PlanComparison("\n".join(lines), {
         "equal": not first, "first": first, "network": network, "passes": passes,
         "gone": steps.gone, "new": steps.new, "changed": steps.changed, "moved": steps.moved,
         "total": list(totals), "bytes": causes, "implementations": choices}, before, after,

@@ -8,7 +8,8 @@ Nodes and parameters have the names that Gluon gives them, so that its files can
     vision/         the networks, and `get_model`
 
 Begin with `builder.py`.  Imports `base`, `checkpoint`, `compat.c_interface`, `context`,
-`gluon.parameter_files`, `gluon.symbol_block`, `gluon.utils`, `initializer`, `ndarray` and `symbol`.
+`gluon.base_parameter`, `gluon.hybrid_block`, `gluon.parameter_files`, `gluon.symbol_block`,
+`gluon.utils`, `initializer`, `ndarray` and `symbol`.
 """
 
 from . import model_store, vision
