@@ -93,6 +93,7 @@ class CachedOp:
         self._same = [(index, entry.node.name) for index, entry in enumerate(entries)
                       if entry.node.op is None]
         self._graph = Graph([entry for entry in entries if entry.node.op is not None])
+        self._computed_from = {node.name for node in self._graph.variables}
         variables = [node.name for node in graph.variables]
         names = variables if input_names is None else [*input_names]
         self._num_inputs = len(names)
@@ -205,7 +206,7 @@ class CachedOp:
         arrays, leaves = {name: by_name[name] for name in self._names}, {}
         for name, array in arrays.items():
             entry = live_entry(array)
-            if entry is None or name in self._states:
+            if entry is None or name in self._states or name not in self._computed_from:
                 continue
             if not isinstance(entry.node, Marked):
                 raise MXNetError(f"CachedOp: parameter {name!r} is the result of a recorded "
@@ -219,6 +220,8 @@ class CachedOp:
     def _run(self, inputs: Mapping[str, NDArray], bound: _Bound, ctx: Context) -> list[NDArray]:
         """Run an executor."""
         recording, is_train, states = STATE.recording, STATE.training, self._states
+        if self._same:
+            inputs = {name: inputs[name] for name in inputs if name in self._computed_from}
         flowing = tuple([name for name, array in inputs.items() if live_entry(array)
                          and name not in states]) if recording else ()
         is_recorded = bool(flowing) or recording and bool(bound.leaves)

@@ -346,6 +346,24 @@ def test_outputs_that_are_inputs_share_memory_and_gradients():
     assert (y.asnumpy() == 7).all()
 
 
+@pytest.mark.parametrize("flags", [(), NODES])
+def test_variables_that_are_outputs_alone_have_gradients_of_the_tape_alone(flags):
+    """The executor, which does not read them, writes none, also after a first backward."""
+    data, passed, weight = (mx.sym.var(name) for name in ("data", "passed", "weight"))
+    x, y, w = array(3), array(3, seed=1), array(3, seed=2)
+    for each in (x, y, w):
+        each.attach_grad()
+    net = cached(mx.sym.Group([mx.sym.tanh(mx.sym.exp(mx.sym.exp(data))), passed, weight]),
+                 {"weight": w}, flags, ["data", "passed"])
+    for factor in (1, 2):
+        with mx.autograd.record():
+            _, same, kept = net(x, y)
+            total = (same * same + kept * kept).sum() * factor
+        total.backward()
+        for each in (y, w):
+            np.testing.assert_allclose(each.grad.asnumpy(), 2 * factor * each.asnumpy(), rtol=1e-6)
+
+
 def test_batch_norm_statistics_change_in_backward_only():
     symbol = network()
     names = symbol.list_auxiliary_states()
