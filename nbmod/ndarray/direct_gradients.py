@@ -13,12 +13,12 @@ once, and `DirectGradients` knows which leaves have their gradient by then:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from ..graph import Entry, Graph
 from .tape import DirectGradientOp, LeafGroup, Marked, Recorded
 
-__all__ = ["DirectGradients", "unfold"]
+__all__ = ["DirectGradients", "latest_first", "unfold"]
 
 
 class DirectGradients:
@@ -31,8 +31,8 @@ class DirectGradients:
     """
 
     def __init__(self, graph: Graph):
-        self.groups = [node for node in graph.variables
-                       if isinstance(node, LeafGroup) and node.leaves]
+        self.groups = latest_first([node for node in graph.variables
+                                    if isinstance(node, LeafGroup) and node.leaves])
         self._written: list[LeafGroup] = []
 
     @property
@@ -67,6 +67,27 @@ class DirectGradients:
         for leaf in group.leaves:
             leaf.fresh = True
         self._written.append(group)
+
+
+End = TypeVar("End", bound=Recorded)
+
+
+def latest_first(ends: Sequence[End]) -> list[End]:
+    """Leaves and groups in the order in which MXNet differentiates by them.
+
+    A group comes where the first group with one of its leaves is, later groups before earlier ones,
+    as contributions to one leaf are added.  Moving averages depend on the order, because backward
+    passes update them.
+    """
+    users: dict[int, list[End]] = {}
+    for end in reversed(ends):
+        for leaf in end.leaves if isinstance(end, LeafGroup) else (end,):
+            users.setdefault(id(leaf), []).append(end)
+    ordered: dict[int, End] = {}
+    for end in ends:
+        for leaf in end.leaves if isinstance(end, LeafGroup) else (end,):
+            ordered.update({id(user): user for user in users.pop(id(leaf), ())})
+    return [*ordered.values()]
 
 
 def unfold(graph: Graph) -> Graph:

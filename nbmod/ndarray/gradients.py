@@ -9,7 +9,7 @@ from ..base import CheckError, MXNetError, wrong_type
 from ..graph import Entry, Graph
 from ..ops import OPS
 from ..ops.device import device_of
-from .direct_gradients import DirectGradients, unfold
+from .direct_gradients import DirectGradients, latest_first, unfold
 from .invocation import invoke
 from .ndarray import NDArray
 from .recording import RecordingScope
@@ -129,17 +129,20 @@ def backward(heads: Arrays, head_grads: HeadGrads = None, retain_graph: bool = F
     """
     outputs = _Heads(heads, head_grads)
     direct = DirectGradients(outputs.graph)
-    wrt = [node for node in outputs.graph.variables
-           if isinstance(node, Marked) and node.request != "null"]
-    if not (wrt or direct.groups):
+    wrt = latest_first([node for node in outputs.graph.variables
+                        if isinstance(node, Marked) and node.request != "null"
+                        or isinstance(node, LeafGroup) and node.leaves])
+    if not wrt:
         raise MXNetError("backward: no array that the heads were computed from has a gradient; "
                          "call attach_grad() on it before recording")
     with direct:
-        results = outputs.differentiate([*wrt, *direct.groups], train_mode, False)
+        results = outputs.differentiate(wrt, train_mode, False)
     if not retain_graph:
         free(outputs.graph.nodes)
     with RecordingScope(False, train_mode):
-        for node, (data, _, owns_memory) in zip(wrt, results, strict=False):
+        for node, (data, _, owns_memory) in zip(wrt, results, strict=True):
+            if not isinstance(node, Marked):
+                continue  # the operation has written the gradients
             gradient = of_value(data, node.ctx)
             if node.request == "add" or direct.has_written(node):
                 gradient = gradient + node.grad

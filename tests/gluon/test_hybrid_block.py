@@ -261,6 +261,32 @@ def test_back_ends_are_accepted_by_name():
         net.optimize_for(data())
 
 
+@pytest.mark.parametrize("loss", [
+    lambda net, dense, x: net(x).sum() + net(x * 10).sum(),
+    lambda net, dense, x: (dense(net(x)) * net(x * 10)).sum(),
+    lambda net, dense, x: (net(dense(net(x)) * 3 + x) * net(x * 10)).sum(),
+    lambda net, dense, x: net(x).sum() + net(dense(x) * 10).sum() + net(x * 5).sum()])
+def test_moving_averages_follow_the_order_of_eager_backward_passes(loss):
+    """Backward passes of later calls come first, whether or not the data is on the tape."""
+    averages = []
+    for marked, active in product((False, True), repeat=2):
+        net, dense = mx.gluon.nn.HybridSequential(), mx.gluon.nn.Dense(1, in_units=1)
+        net.add(mx.gluon.nn.BatchNorm(momentum=0.5, in_channels=1),
+                mx.gluon.nn.Activation("relu"), mx.gluon.nn.Activation("tanh"))
+        for each in (net, dense):
+            each.initialize(mx.init.One())
+        net.hybridize(active)
+        x = mx.nd.array([[1], [3]])
+        if marked:
+            x.attach_grad()
+        with mx.autograd.record():
+            value = loss(net, dense, x)
+        value.backward()
+        averages.append([net[0].running_mean.data().asscalar(),
+                         net[0].running_var.data().asscalar()])
+    np.testing.assert_allclose(averages[1::2], averages[::2], rtol=1e-5)  # float32
+
+
 def test_threads_share_a_network():
     net, x, answers = gluon_blocks.made(mx), data(), []
     expected = [net(x + number).asnumpy() for number in range(4)]
