@@ -141,7 +141,8 @@ MODULES = """
     module.base_module module.bucketing_module module.executor_group module.module
     module.python_module module.sequential_module contrib.svrg_optimization.svrg_module
     monitor name ndarray.ndarray ndarray.random operator optimizer.contrib optimizer.optimizer
-    gluon.block gluon.loss gluon.parameter gluon.trainer gluon.utils gluon.nn.activations
+    gluon.block gluon.data.dataloader gluon.data.dataset gluon.data.sampler
+    gluon.loss gluon.parameter gluon.trainer gluon.utils gluon.nn.activations
     gluon.nn.basic_layers gluon.nn.conv_layers gluon.rnn.rnn_cell gluon.rnn.rnn_layer
     error ndarray_doc symbol_doc random contrib.text.embedding contrib.text.utils contrib.text.vocab
     registry rnn.io rnn.rnn rnn.rnn_cell
@@ -151,6 +152,8 @@ MODULES = """
 
 ABSENT = """
     test_utils:check_gluon* test_utils:get_im2rec_path
+    gluon.data.dataloader:*V1* gluon.data.dataloader:*_v1 gluon.data.dataloader:re*ndarray
+    gluon.data.dataloader:ConnectionWrapper* gluon.data.dataloader:*Queue*
     gluon.utils:replace_file gluon.rnn.rnn_cell:SequentialRNNCell.hybrid_forward
     symbol.symbol:Symbol.handle
     executor:Executor.*_dict ndarray_doc:*Doc symbol_doc:*Doc symbol_doc:*Doc.*

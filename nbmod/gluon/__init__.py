@@ -1,7 +1,8 @@
 """`mx.gluon`: networks as Python classes, whose calls can be compiled.
 
-Gluon's data loaders and experimental parts are not part of nbmod.  Their names exist, so that
-modules which define subclasses of them can be imported; making an object of one is an MXNetError.
+Gluon's data sets of images and experimental parts are not part of nbmod.  Their names exist, so
+that modules which define subclasses of them can be imported; making an object of one is an
+MXNetError.
 
     base_parameter.py   `Parameter`: an array with a copy and a gradient on each device
     saved_values.py     how a parameter takes an array of a file
@@ -25,13 +26,13 @@ modules which define subclasses of them can be imported; making an object of one
     utils.py            `split_and_load`, `clip_global_norm`, `download` and others
     model_zoo/          networks for images, as symbols
     absent.py           makes the classes that exist by name only
-    data/               names of data sets and loaders
+    data/               data sets, and loaders of batches
     contrib/            names of experimental parts
 
 Begin with `base_parameter.py`.  Imports `autograd`, `base`, `checkpoint`, `compat.c_interface`,
 `context`, `core.atomic`, `core.fork`, `core.reprs`, `core.scope`, `core.shape_semantics`,
-`execution.cached_op`, `execution.step_monitor`, `executor`, `graph`, `initializer`, `kvstore`,
-`module`, `ndarray`, `optimizer` and `symbol`.
+`execution.cached_op`, `execution.step_monitor`, `executor`, `graph`, `initializer`,
+`io.job_pipeline`, `kvstore`, `module`, `ndarray`, `optimizer`, `recordio` and `symbol`.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 from ..base import MXNetError
 from ..core.fork import prepare
 
-__all__ = ["Job", "Pipeline"]
+__all__ = ["Job", "LateJob", "Pipeline"]
 
 _POLL = 0.2  # seconds; the latency of Ctrl-C where waiting cannot be interrupted
 _GRACE = 0.5  # seconds to wait for running tasks
@@ -37,6 +37,10 @@ MOST_THREADS, MOST_AHEAD = 1 << 10, 1 << 20
 
 
 TaskQueue = queue.SimpleQueue["tuple[Future[Any], Callable[[], Any]] | None"]
+
+
+class LateJob(Exception):
+    """A job is not done in time."""
 
 
 class Job(NamedTuple):
@@ -74,10 +78,11 @@ class Pipeline:
         self.start(iter([Job([lambda: results.append(function())], results.pop)]))
         return self.next()
 
-    def next(self) -> Any:
+    def next(self, timeout: float = float("inf")) -> Any:
         """The result of the next job; StopIteration after the last one.
 
-        Raises the exception of a task; later jobs are cancelled then.
+        Raises the exception of a task, or LateJob after `timeout` seconds; later jobs are cancelled
+        then.
         """
         if self._pid != os.getpid():
             raise MXNetError("Pipeline: threads do not follow a fork; reset the iterator in the "
@@ -86,7 +91,7 @@ class Pipeline:
             raise StopIteration
         futures, job = self._pending[0]
         try:
-            _wait_for_all(futures)
+            _wait_for_all(futures, time.monotonic() + timeout)
             result = job.finish()
             self._pending.popleft()
             self._fill()
@@ -94,6 +99,10 @@ class Pipeline:
             self._cancel(_GRACE)
             raise
         return result
+
+    def abandon(self) -> None:
+        """Cancel all jobs, and do not wait for tasks that run."""
+        self._cancel(0)
 
     def close(self) -> None:
         """Cancel all jobs and stop the threads after their current tasks."""
@@ -177,10 +186,12 @@ def _stop(tasks: TaskQueue, count: int) -> None:
         tasks.put(None)
 
 
-def _wait_for_all(futures: Sequence[Future[Any]]) -> None:
+def _wait_for_all(futures: Sequence[Future[Any]], end: float) -> None:
     """Wait for all tasks of a job; raises the first exception without waiting for the others."""
     for future in futures:
         while not future.done():
+            if time.monotonic() >= end:
+                raise LateJob
             try:
                 future.exception(_POLL)
             except FutureTimeout:

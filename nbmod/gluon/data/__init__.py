@@ -1,12 +1,21 @@
-"""`mx.gluon.data`: names of Gluon's data sets and loaders (see `nbmod.gluon`)."""
+"""`mx.gluon.data`: data sets, and their samples in batches.
 
-from ..absent import absent_classes
+    sampler.py     orders of samples, and their division into batches
+    dataset.py     data sets: arrays, lists, record files, and functions of samples
+    batches.py     samples become the arrays of a batch
+    dataloader.py  `DataLoader`: batches of a data set, made ahead by workers
+    vision/        names of data sets of images
 
-_NAMES = """
-    ArrayDataset BatchSampler DataLoader Dataset FilterSampler RandomSampler RecordFileDataset
-    Sampler SequentialSampler SimpleDataset
+Begin with `dataset.py`.  Imports `base`, `context`, `gluon.absent`, `io.job_pipeline`, `ndarray`
+and `recordio`.
 """
 
-globals().update(absent_classes(__name__, _NAMES))
-globals().update(absent_classes(__name__, "default_batchify_fn default_mp_batchify_fn"))
-__all__ = _NAMES.split()
+from __future__ import annotations
+
+from . import dataloader, dataset, sampler
+from . import vision as vision
+from .dataloader import *  # noqa: F403
+from .dataset import *  # noqa: F403
+from .sampler import *  # noqa: F403
+
+__all__ = [*dataloader.__all__, *dataset.__all__, *sampler.__all__]

@@ -1,0 +1,166 @@
+"""`DataLoader`: batches of a data set, made here or ahead by threads."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+from ...base import ArgumentError, CheckError, MXNetError
+from ...context import cpu_pinned
+from ...io.job_pipeline import Job, LateJob, Pipeline
+from .batches import _as_in_context, default_batchify_fn, default_mp_batchify_fn
+from .dataset import Dataset
+from .sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
+
+__all__ = ["DataLoader"]
+__dir__ = __all__.copy
+
+
+class LoaderTimeoutError(MXNetError, multiprocessing.TimeoutError):
+    """A batch took longer than the loader's timeout."""
+
+
+def _batch_sampler(dataset: Any, batch_size: int | None, shuffle: bool,
+                   sampler: Sampler | None, last_batch: str | None) -> BatchSampler:
+    if batch_size is None:
+        raise ArgumentError("batch_size must be specified unless batch_sampler is specified")
+    if sampler is not None and shuffle:
+        raise ArgumentError("shuffle must not be specified if sampler is specified")
+    if sampler is None:
+        sampler = (RandomSampler if shuffle else SequentialSampler)(len(dataset))
+    return BatchSampler(sampler, batch_size, last_batch or "keep")
+
+
+class DataLoader:
+    """Batches of a data set: each iteration over a loader is an epoch.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        The samples; also a list or an array.
+    batch_size : int, optional
+        Number of samples in a batch.
+    shuffle : bool, default False
+        Whether NumPy's global generator draws their order.
+    sampler : Sampler, optional
+        Their order, instead of `shuffle`.
+    last_batch : {'keep', 'discard', 'rollover'}, optional
+        Handling of an incomplete last batch, see `BatchSampler`; 'keep' by default.
+    batch_sampler : Sampler, optional
+        Lists of indices, one for each batch, instead of the four arguments before.
+    batchify_fn : callable, optional
+        Function that makes a batch of a list of samples; `default_batchify_fn`, or with workers
+        `default_mp_batchify_fn`.
+    num_workers : int, default 0
+        Number of workers that make batches ahead; 0: each is made when it is needed.
+    pin_memory : bool, default False
+        Whether arrays get the context `cpu_pinned`.
+    pin_device_id : int, default 0
+        Its number.
+    prefetch : int, optional
+        Number of batches that are made ahead, by default twice as many as workers.
+    thread_pool : bool, default False
+        Whether workers are threads.  They share the random generators of the process.
+    timeout : int, default 120
+        Seconds that a batch of workers may take.
+    auto_reload : bool, default False
+        Whether workers begin the next epoch when one ends.
+
+    Raises
+    ------
+    ArgumentError
+        If arguments exclude each other.
+    CheckError
+        If the timeout is not positive.
+
+    Examples
+    --------
+    >>> loader = mx.gluon.data.DataLoader(mx.gluon.data.ArrayDataset([1, 2, 3], [4, 5, 6]), 2)
+    >>> [data.asnumpy().tolist() for data, label in loader]
+    [[1, 2], [3]]
+    """
+
+    def __init__(self, dataset: Any, batch_size: int | None = None, shuffle: bool = False,
+                 sampler: Sampler | None = None, last_batch: str | None = None,
+                 batch_sampler: Any = None,
+                 batchify_fn: Callable[[list[Any]], Any] | None = None, num_workers: int = 0,
+                 pin_memory: bool = False, pin_device_id: int = 0, prefetch: int | None = None,
+                 thread_pool: bool = False, timeout: float = 120, auto_reload: bool = False):
+        if timeout <= 0:
+            raise CheckError(f"timeout must be positive, given {timeout}")
+        if batch_sampler is None:
+            batch_sampler = _batch_sampler(dataset, batch_size, shuffle, sampler, last_batch)
+        elif batch_size is not None or shuffle or sampler is not None or last_batch is not None:
+            raise ArgumentError("batch_size, shuffle, sampler and last_batch must not be specified "
+                                "if batch_sampler is specified.")
+        self._dataset: Dataset = dataset
+        self._batch_sampler = batch_sampler
+        self._num_workers = max(num_workers, 0)
+        self._batchify_fn = batchify_fn or (
+            default_mp_batchify_fn if self._num_workers else default_batchify_fn)
+        self._pin_memory, self._pin_device_id = pin_memory, pin_device_id
+        self._prefetch = max(2 * self._num_workers if prefetch is None else prefetch, 0)
+        self._thread_pool, self._timeout = thread_pool, timeout
+        if self._num_workers and not thread_pool:
+            raise MXNetError("DataLoader: workers are threads only, give thread_pool=True")
+        self.auto_reload = auto_reload
+        self._iter: Iterator[Any] | None = None
+        if auto_reload:
+            self.refresh()
+
+    def __iter__(self) -> Iterator[Any]:
+        epoch, self._iter = self._iter or self._epoch(), None
+        yield from epoch
+        if self.auto_reload:
+            self.refresh()
+
+    def __len__(self) -> int:
+        return len(self._batch_sampler)
+
+    def refresh(self) -> None:
+        """Begin the next epoch: its first batches are made ahead."""
+        self._iter = self._epoch()
+
+    def clean(self) -> None:
+        """Drop the epoch that `refresh` began, and with it the batches that were made ahead."""
+        self._iter = None
+
+    def _epoch(self) -> Iterator[Any]:
+        """Batches of an epoch; workers begin at once."""
+        batches: Iterator[Any] = (self._threaded() if self._num_workers else
+                                  map(self._make, self._batch_sampler))
+        if not self._pin_memory:
+            return batches
+        pinned = cpu_pinned(self._pin_device_id)
+        return (_as_in_context(batch, pinned) for batch in batches)
+
+    def _make(self, indices: Any) -> Any:
+        return self._batchify_fn([self._dataset[index] for index in indices])
+
+    def _threaded(self) -> Iterator[Any]:
+        pipeline = Pipeline(self._num_workers, max(self._prefetch, 1))
+        pipeline.start(map(self._job, self._batch_sampler))
+        return _results(pipeline, self._timeout)
+
+    def _job(self, indices: Any) -> Job:
+        results: list[Any] = []
+        make = partial(self._make, indices)
+        return Job([lambda: results.append(make())], results.pop)
+
+
+def _results(pipeline: Pipeline, timeout: float) -> Iterator[Any]:
+    """The results of a pipeline, whose jobs end when they are dropped."""
+    try:
+        while True:
+            try:
+                yield pipeline.next(timeout)
+            except StopIteration:
+                return
+            except LateJob as error:
+                raise LoaderTimeoutError(
+                    f"DataLoader: a batch took longer than timeout={timeout} seconds; the data set "
+                    "or batchify_fn may hang, or the timeout is too short") from error
+    finally:
+        pipeline.abandon()
