@@ -52,6 +52,8 @@ MODULES = (
     "nbmod.gluon.data.dataloader",
     "nbmod.gluon.data.dataset",
     "nbmod.gluon.data.sampler",
+    "nbmod.gluon.data.vision.datasets",
+    "nbmod.gluon.data.vision.transforms",
     "nbmod.gluon.hybrid_block",
     "nbmod.gluon.loss",
     "nbmod.gluon.model_zoo.model_store",

@@ -142,6 +142,7 @@ MODULES = """
     module.python_module module.sequential_module contrib.svrg_optimization.svrg_module
     monitor name ndarray.ndarray ndarray.random operator optimizer.contrib optimizer.optimizer
     gluon.block gluon.data.dataloader gluon.data.dataset gluon.data.sampler
+    gluon.data.vision.datasets gluon.data.vision.transforms
     gluon.loss gluon.parameter gluon.trainer gluon.utils gluon.nn.activations
     gluon.nn.basic_layers gluon.nn.conv_layers gluon.rnn.rnn_cell gluon.rnn.rnn_layer
     error ndarray_doc symbol_doc random contrib.text.embedding contrib.text.utils contrib.text.vocab

@@ -40,7 +40,6 @@ ALIASES = {
     "io.utils": "io",
     "onnx.mx2onnx": "onnx",
     **{f"{package}.{name}": package for package, names in {
-        "gluon.data.vision": "datasets",
         "gluon.contrib.cnn": "conv_layers", "gluon.contrib.data": "sampler text",
         "gluon.contrib.estimator": "batch_processor estimator event_handler utils",
         "gluon.contrib.nn": "basic_layers", "gluon.contrib.rnn": "conv_rnn_cell rnn_cell"}.items()

@@ -1,8 +1,7 @@
 """`mx.gluon`: networks as Python classes, whose calls can be compiled.
 
-Gluon's data sets of images and experimental parts are not part of nbmod.  Their names exist, so
-that modules which define subclasses of them can be imported; making an object of one is an
-MXNetError.
+Gluon's experimental parts are not part of nbmod.  Their names exist, so that modules which define
+subclasses of them can be imported; making an object of one is an MXNetError.
 
     base_parameter.py   `Parameter`: an array with a copy and a gradient on each device
     saved_values.py     how a parameter takes an array of a file
@@ -31,8 +30,8 @@ MXNetError.
 
 Begin with `base_parameter.py`.  Imports `autograd`, `base`, `checkpoint`, `compat.c_interface`,
 `context`, `core.atomic`, `core.fork`, `core.reprs`, `core.scope`, `core.shape_semantics`,
-`execution.cached_op`, `execution.step_monitor`, `executor`, `graph`, `initializer`,
-`io.job_pipeline`, `kvstore`, `module`, `ndarray`, `optimizer`, `recordio` and `symbol`.
+`execution.cached_op`, `execution.step_monitor`, `executor`, `graph`, `image`, `initializer`,
+`io.job_pipeline`, `io.mnist`, `kvstore`, `module`, `ndarray`, `optimizer`, `recordio` and `symbol`.
 """
 
 from __future__ import annotations

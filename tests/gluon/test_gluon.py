@@ -16,14 +16,15 @@ MODULES = ("", ".block", ".trainer", ".nn", ".rnn", ".data", ".data.vision",
            ".data.vision.transforms", ".loss", ".utils", ".model_zoo", ".model_zoo.vision",
            ".contrib", ".contrib.nn", ".contrib.rnn", ".contrib.estimator", ".contrib.cnn",
            ".contrib.data")
-FILES = (".data.dataloader", ".data.dataset", ".data.sampler", ".nn.activations",
-         ".nn.basic_layers", ".nn.conv_layers", ".rnn.rnn_cell", ".rnn.rnn_layer")
+FILES = (".data.dataloader", ".data.dataset", ".data.sampler", ".data.vision.datasets",
+         ".nn.activations", ".nn.basic_layers", ".nn.conv_layers", ".rnn.rnn_cell",
+         ".rnn.rnn_layer")
 PROCESSES = {"ConnectionWrapper", "DataLoaderV1", "Queue", "SimpleQueue", "fetcher_loop_v1",
              "rebuild_ndarray", "rebuild_np_ndarray", "reduce_ndarray", "reduce_np_ndarray",
              "worker_loop_v1"}
 """How MXNet's workers send arrays, and its older loader."""
 """Modules of MXNet that are modules here, too."""
-INNER = (".data.vision.datasets", ".contrib.cnn.conv_layers", ".contrib.data.sampler",
+INNER = (".contrib.cnn.conv_layers", ".contrib.data.sampler",
          ".contrib.data.text", ".contrib.estimator.batch_processor",
          ".contrib.estimator.estimator", ".contrib.estimator.event_handler",
          ".contrib.estimator.utils", ".contrib.nn.basic_layers", ".contrib.rnn.conv_rnn_cell",

@@ -4,10 +4,11 @@
     dataset.py     data sets: arrays, lists, record files, and functions of samples
     batches.py     samples become the arrays of a batch
     dataloader.py  `DataLoader`: batches of a data set, made ahead by workers
-    vision/        names of data sets of images
+    vision/        data sets of images, and transformations
 
-Begin with `dataset.py`.  Imports `base`, `context`, `gluon.absent`, `io.job_pipeline`, `ndarray`
-and `recordio`.
+Begin with `dataset.py`.  Imports `base`, `compat.c_interface`, `context`, `core.atomic`,
+`gluon.block`, `gluon.nn`, `gluon.utils`, `image`, `io.job_pipeline`, `io.mnist`, `ndarray` and
+`recordio`.
 """
 
 from __future__ import annotations

@@ -1,10 +1,16 @@
-"""`mx.gluon.data.vision`: names of Gluon's image data sets (see `nbmod.gluon`)."""
+"""`mx.gluon.data.vision`: data sets of images, and transformations.
 
-from ...absent import absent_classes
+    datasets.py    MNIST and CIFAR, record files, folders
+    transforms.py  blocks that transform images
 
-_NAMES = """
-    CIFAR10 CIFAR100 FashionMNIST ImageFolderDataset ImageRecordDataset MNIST
+Begin with `datasets.py`.  Imports `base`, `compat.c_interface`, `core.atomic`, `gluon.block`,
+`gluon.data.dataset`, `gluon.nn`, `gluon.utils`, `image`, `io.mnist`, `ndarray` and `recordio`.
 """
 
-globals().update(absent_classes(__name__, _NAMES))
-__all__ = _NAMES.split()
+from __future__ import annotations
+
+from . import datasets
+from . import transforms as transforms
+from .datasets import *  # noqa: F403
+
+__all__ = datasets.__all__.copy()
