@@ -148,7 +148,8 @@ def test_import_loads_the_ground_floor_only():
     loaded = run("import sys, nbmod; print(*[m for m in sys.modules if m.startswith('nbmod')])")
     assert set(loaded.split()) == {"nbmod", "nbmod.base", "nbmod.core.config", "nbmod.context",
                                    "nbmod.core", "nbmod.core.fork", "nbmod.core.import_paths",
-                                   "nbmod.core.interrupts", "nbmod.core.short_tracebacks"}
+                                   "nbmod.core.interrupts", "nbmod.core.scope",
+                                   "nbmod.core.short_tracebacks"}
 
 
 def test_arrays_need_no_compiler_and_no_file_format():
