@@ -137,8 +137,6 @@ def backward(heads: Arrays, head_grads: HeadGrads = None, retain_graph: bool = F
                          "call attach_grad() on it before recording")
     with direct:
         results = outputs.differentiate(wrt, train_mode, False)
-    if not retain_graph:
-        free(outputs.graph.nodes)
     with RecordingScope(False, train_mode):
         for node, (data, _, owns_memory) in zip(wrt, results, strict=True):
             if not isinstance(node, Marked):
@@ -149,6 +147,8 @@ def backward(heads: Arrays, head_grads: HeadGrads = None, retain_graph: bool = F
             if not (owns_memory and share_rows(gradient, node.grad)):
                 node.grad[:] = gradient
             node.fresh = True
+    if not retain_graph:  # only now: another thread may take the memory of a call that is free
+        free(outputs.graph.nodes)
 
 
 def grad(heads: Arrays, variables: Arrays, head_grads: HeadGrads = None,

@@ -247,6 +247,26 @@ def test_threads_have_slots_of_their_own():
     assert not wrong
 
 
+def test_slots_are_used_until_gradients_are_written():
+    """As a thread would, a call comes between the backward pass and the write of its gradient."""
+    class Late(mx.nd.NDArray):
+        def __setitem__(self, key, value):
+            gradient(array(3, 4, seed=1), None)
+            super().__setitem__(key, value)
+
+    def gradient(x, out):
+        mx.autograd.mark_variables(x, mx.nd.zeros((3, 4)) if out is None else out)
+        with mx.autograd.record():
+            value = (net(x) ** 2).sum()
+        value.backward()
+        return x.grad.asnumpy()
+
+    net = cached(network(), parameters(network(), request="null", data=(3, 4)))
+    expected, zeros = gradient(array(3, 4), None), mx.nd.zeros((3, 4))
+    again = gradient(array(3, 4), Late(zeros._data, zeros.context))
+    np.testing.assert_array_equal(again, expected)
+
+
 def test_replaced_arrays_count_after_reset_and_a_new_mark_at_once():
     symbol = network()
     arrays = parameters(symbol, data=(3, 4))
