@@ -31,7 +31,8 @@ subclasses of them can be imported; making an object of one is an MXNetError.
 Begin with `base_parameter.py`.  Imports `autograd`, `base`, `checkpoint`, `compat.c_interface`,
 `context`, `core.atomic`, `core.fork`, `core.reprs`, `core.scope`, `core.shape_semantics`,
 `execution.cached_op`, `execution.step_monitor`, `executor`, `graph`, `image`, `initializer`,
-`io.job_pipeline`, `io.mnist`, `kvstore`, `module`, `ndarray`, `optimizer`, `recordio` and `symbol`.
+`io.job_pipeline`, `io.mnist`, `kvstore`, `module`, `ndarray`, `ops.jit`, `optimizer`, `random`,
+`recordio` and `symbol`.
 """
 
 from __future__ import annotations

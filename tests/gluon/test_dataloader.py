@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
+import os
+import signal
+import subprocess
+import sys
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import nbmod as mx
 from nbmod.base import MXNetError
-from tests.programs import gluon_data
+from nbmod.gluon.data import shared_batches
+from tests.programs import gluon_data, loader_processes
 
 DataLoader = mx.gluon.data.DataLoader
+ROOT = Path(__file__).resolve().parents[2]
+forked = pytest.mark.skipif(sys.platform != "linux", reason="workers are forked")
 
 
 def test_epochs_are_mxnets(oracle):
@@ -42,7 +51,8 @@ def test_a_batch_without_samples_is_refused():
 
 
 @pytest.mark.parametrize("options", [{}, {"num_workers": 1, "thread_pool": True},
-                                     {"num_workers": 3, "thread_pool": True, "prefetch": 0}])
+                                     {"num_workers": 3, "thread_pool": True, "prefetch": 0},
+                                     {"num_workers": 1}, {"num_workers": 2, "prefetch": 0}])
 def test_batches_do_not_depend_on_workers(options):
     loader = DataLoader(list(range(10)), 3, last_batch="rollover", **options)
     assert len(loader) == 3 and values(loader) == [[0, 1, 2], [3, 4, 5], [6, 7, 8]]
@@ -72,8 +82,9 @@ def test_an_epoch_begins_when_another_ends():
     assert values(loader) == [[1, 2]]
 
 
-def test_two_epochs_of_a_loader_run_at_once():
-    loader = DataLoader(list(range(4)), 2, num_workers=2, thread_pool=True)
+@pytest.mark.parametrize("thread_pool", [True, False])
+def test_two_epochs_of_a_loader_run_at_once(thread_pool):
+    loader = DataLoader(list(range(4)), 2, num_workers=2, thread_pool=thread_pool)
     pairs = zip(loader, loader, strict=True)
     assert [values(pair) for pair in pairs] == [[[0, 1], [0, 1]], [[2, 3], [2, 3]]]
 
@@ -92,3 +103,163 @@ def test_errors_of_threads_keep_their_type():
     loader = DataLoader(gluon_data.Faulty(), 2, num_workers=2, thread_pool=True)
     with pytest.raises(KeyError, match="sample 0"):
         list(loader)
+
+
+# -- processes ------------------------------------------------------------------------------------
+
+
+def test_draws_do_not_depend_on_the_number_of_processes():
+    one = loader_processes.epochs(1)
+    assert loader_processes.epochs(3) == one
+    draws = [number for batch in one for column in batch[1:] for number in np.ravel(column)]
+    assert len(set(draws)) == len(draws) == 3 * 24
+
+
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+def test_processes_that_start_anew_load_the_same(method):
+    done = program(method)
+    assert done.communicate(timeout=200) == ("True\nTrue\n", "")
+
+
+def children():
+    return {each.pid for each in multiprocessing.active_children()}
+
+
+def program(what):
+    return subprocess.Popen([sys.executable, "-m", "tests.programs.loader_processes", what],
+                            cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+@forked
+@pytest.mark.parametrize("dataset, code", [
+    (loader_processes.Killed(), "-9, SIGKILL"), (loader_processes.Exits(), "7")])
+def test_a_worker_that_dies_is_an_error(dataset, code):
+    before = children()
+    loader = DataLoader(dataset, 4, num_workers=2, timeout=1000)
+    for _ in range(2):
+        with pytest.raises(MXNetError, match=f"died with exit code {code}, while it made batch 1"):
+            list(loader)
+        assert children() <= before
+
+
+@forked
+def test_a_worker_that_dies_between_batches_is_an_error():
+    loader = DataLoader(loader_processes.Numbers(), 4, num_workers=1, prefetch=0)
+    epoch = iter(loader)
+    next(epoch)
+    (worker,) = (each.process for each in loader._worker_pool._workers)
+    worker.kill()
+    worker.join()
+    with pytest.raises(MXNetError, match="exit code -9"):
+        list(epoch)
+    assert len(list(loader)) == 3
+
+
+@pytest.mark.parametrize("dataset, kind, text", [
+    (loader_processes.Raises(), KeyError, "number 5"),
+    (loader_processes.Unpicklable(), MXNetError, "Local: number 5")])
+def test_errors_of_processes_keep_their_type(dataset, kind, text):
+    loader = DataLoader(dataset, 4, num_workers=2)
+    for _ in range(2):
+        with pytest.raises(kind, match=text) as caught:
+            list(loader)
+        assert "__getitem__" in str(caught.value.__cause__)
+
+
+def test_a_process_that_hangs_is_an_error():
+    before = children()
+    with pytest.raises(multiprocessing.TimeoutError, match=r"timeout=0\.2"):
+        list(DataLoader(loader_processes.Slow(), 4, num_workers=1, timeout=0.2))
+    assert children() <= before
+
+
+def test_an_epoch_that_is_dropped_leaves_the_workers_to_the_next():
+    gc.collect()
+    before = children()
+    loader = DataLoader(loader_processes.Numbers(), 2, num_workers=2)
+    for _ in range(5):
+        assert next(iter(loader)).asnumpy().tolist() == [0, 1]
+    workers = children()
+    assert len(workers - before) == 2 and len(values(loader)) == 6 and children() == workers
+    del loader
+    gc.collect()
+    assert children() <= before
+
+
+def descriptors():
+    return len(os.listdir("/proc/self/fd"))
+
+
+@forked
+def test_batches_are_shared_memory_which_workers_use_again():
+    loader = DataLoader(mx.nd.arange(4000).reshape((40, 100)), 2, num_workers=1)
+    expected = np.arange(4000).reshape(20, 2, 100)
+    kept = [array.asnumpy() for array in loader]
+    held = descriptors()
+    for _ in range(3):
+        for array, rows in zip(loader, expected, strict=True):
+            assert (array.asnumpy() == rows).all() and array.context == mx.Context("cpu_shared", 0)
+    assert descriptors() == held
+    assert (np.stack(kept) == expected).all()
+    arrays = [batch for _ in range(3) for batch in loader]    # more than there are blocks
+    assert len(arrays) > shared_batches.MOST_BLOCKS
+    assert (np.stack([array.asnumpy() for array in arrays[-20:]]) == expected).all()
+    assert (np.stack([array.asnumpy() for array in arrays[:20]]) == expected).all()
+    (worker,) = loader._worker_pool._workers
+    assert len(worker.blocks) == shared_batches.MOST_BLOCKS
+    del loader, worker    # arrays outlive the workers
+    gc.collect()
+    assert (arrays[0].asnumpy() == expected[0]).all()
+
+
+def test_blocks_grow_with_batches():
+    sizes = [10, 300_000, 20, 900_000, 900_000, 5]
+    data = mx.gluon.data.SimpleDataset(sizes).transform(lambda size: np.full(size, size))
+    loader = DataLoader(data, 1, num_workers=1, prefetch=0)
+    for array, size in zip(loader, sizes, strict=True):
+        assert array.shape == (1, size) and (array.asnumpy() == size).all()
+
+
+def test_batches_are_any_objects():
+    loader = DataLoader([1, 2], 2, num_workers=1, batchify_fn=lambda samples: {
+        "text": "a", "samples": samples, "empty": np.zeros((0, 3)), "array": mx.nd.ones(2),
+        "turned": np.arange(6).reshape(2, 3).T, "sparse": mx.nd.ones((2, 2)).tostype("csr")})
+    (batch,) = loader
+    assert batch["text"] == "a" and batch["samples"] == [1, 2] and batch["empty"].shape == (0, 3)
+    assert batch["array"].context == mx.cpu() and batch["array"].asnumpy().tolist() == [1, 1]
+    assert batch["turned"].tolist() == [[0, 3], [1, 4], [2, 5]]
+    assert batch["sparse"].stype == "csr" and batch["sparse"].asnumpy().tolist() == [[1, 1]] * 2
+    batch["turned"][:] = 1    # the consumer's own
+
+
+@forked
+def test_memory_that_is_not_there_is_named(monkeypatch):
+    def refuse(descriptor, start, size):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", refuse)
+    with pytest.raises(MXNetError, match=r"no shared memory of 65,536 bytes.*No space"):
+        list(DataLoader([1, 2], 2, num_workers=1))
+
+
+@forked
+@pytest.mark.parametrize("what", [signal.SIGINT, signal.SIGKILL])
+def test_workers_end_with_their_parent(what):
+    """Nothing is left in shared memory, either."""
+    before = set(os.listdir("/dev/shm"))
+    parent = program("wait")
+    workers = [int(each) for each in parent.stdout.readline().split()]
+    assert len(workers) == 2
+    parent.send_signal(what)
+    out, errors = parent.communicate(timeout=100)
+    assert (out, errors) == ("0\n" if what == signal.SIGINT else "", "")
+    while any(is_running(each) for each in workers):    # the test's time limit ends this
+        time.sleep(0.01)
+    assert not {name for name in set(os.listdir("/dev/shm")) - before if "nbmod" in name}
+
+
+def is_running(process):
+    try:
+        return Path(f"/proc/{process}/stat").read_text().split()[2] != "Z"
+    except OSError:
+        return False

@@ -1,14 +1,16 @@
 """`mx.gluon.data`: data sets, and their samples in batches.
 
-    sampler.py     orders of samples, and their division into batches
-    dataset.py     data sets: arrays, lists, record files, and functions of samples
-    batches.py     samples become the arrays of a batch
-    dataloader.py  `DataLoader`: batches of a data set, made ahead by workers
-    vision/        data sets of images, and transformations
+    sampler.py           orders of samples, and their division into batches
+    dataset.py           data sets: arrays, lists, record files, and functions of samples
+    batches.py           samples become the arrays of a batch
+    shared_batches.py    batches in memory that processes share
+    worker_processes.py  processes that make batches
+    dataloader.py        `DataLoader`: batches of a data set, made ahead by workers
+    vision/              data sets of images, and transformations
 
-Begin with `dataset.py`.  Imports `base`, `compat.c_interface`, `context`, `core.atomic`,
-`gluon.block`, `gluon.nn`, `gluon.utils`, `image`, `io.job_pipeline`, `io.mnist`, `ndarray` and
-`recordio`.
+Begin with `dataset.py`.  Imports `autograd`, `base`, `compat.c_interface`, `context`,
+`core.atomic`, `core.fork`, `gluon.block`, `gluon.nn`, `gluon.utils`, `image`, `io.job_pipeline`,
+`io.mnist`, `ndarray`, `ops.jit`, `random` and `recordio`.
 """
 
 from __future__ import annotations

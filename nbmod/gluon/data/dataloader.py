@@ -1,25 +1,21 @@
-"""`DataLoader`: batches of a data set, made here or ahead by threads."""
+"""`DataLoader`: batches of a data set, made here, or ahead by threads or processes."""
 
 from __future__ import annotations
 
-import multiprocessing
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
-from ...base import ArgumentError, CheckError, MXNetError
+from ...base import ArgumentError, CheckError
 from ...context import cpu_pinned
 from ...io.job_pipeline import Job, LateJob, Pipeline
 from .batches import _as_in_context, default_batchify_fn, default_mp_batchify_fn
 from .dataset import Dataset
 from .sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
+from .worker_processes import Epoch, LoaderTimeoutError, WorkerPool
 
 __all__ = ["DataLoader"]
 __dir__ = __all__.copy
-
-
-class LoaderTimeoutError(MXNetError, multiprocessing.TimeoutError):
-    """A batch took longer than the loader's timeout."""
 
 
 def _batch_sampler(dataset: Any, batch_size: int | None, shuffle: bool,
@@ -62,7 +58,8 @@ class DataLoader:
     prefetch : int, optional
         Number of batches that are made ahead, by default twice as many as workers.
     thread_pool : bool, default False
-        Whether workers are threads.  They share the random generators of the process.
+        Whether workers are threads, which share the random generators of the process.  Processes
+        draw for each batch what follows from the states of the generators when its epoch begins.
     timeout : int, default 120
         Seconds that a batch of workers may take.
     auto_reload : bool, default False
@@ -74,6 +71,8 @@ class DataLoader:
         If arguments exclude each other.
     CheckError
         If the timeout is not positive.
+    MXNetError
+        In an epoch, if a worker dies, or a batch takes longer than the timeout.
 
     Examples
     --------
@@ -103,8 +102,8 @@ class DataLoader:
         self._pin_memory, self._pin_device_id = pin_memory, pin_device_id
         self._prefetch = max(2 * self._num_workers if prefetch is None else prefetch, 0)
         self._thread_pool, self._timeout = thread_pool, timeout
-        if self._num_workers and not thread_pool:
-            raise MXNetError("DataLoader: workers are threads only, give thread_pool=True")
+        self._worker_pool: WorkerPool | None = None
+        self._epochs = 0
         self.auto_reload = auto_reload
         self._iter: Iterator[Any] | None = None
         if auto_reload:
@@ -129,8 +128,11 @@ class DataLoader:
 
     def _epoch(self) -> Iterator[Any]:
         """Batches of an epoch; workers begin at once."""
-        batches: Iterator[Any] = (self._threaded() if self._num_workers else
-                                  map(self._make, self._batch_sampler))
+        batches: Iterator[Any]
+        if not self._num_workers:
+            batches = map(self._make, self._batch_sampler)
+        else:
+            batches = self._threaded() if self._thread_pool else self._in_processes()
         if not self._pin_memory:
             return batches
         pinned = cpu_pinned(self._pin_device_id)
@@ -138,6 +140,13 @@ class DataLoader:
 
     def _make(self, indices: Any) -> Any:
         return self._batchify_fn([self._dataset[index] for index in indices])
+
+    def _in_processes(self) -> Iterator[Any]:
+        if self._worker_pool is None or not self._worker_pool.is_open:
+            self._worker_pool = WorkerPool(self._dataset, self._batchify_fn, self._num_workers)
+        self._epochs += 1
+        return Epoch(self._worker_pool, self._epochs, iter(self._batch_sampler), self._prefetch,
+                     self._timeout)
 
     def _threaded(self) -> Iterator[Any]:
         pipeline = Pipeline(self._num_workers, max(self._prefetch, 1))
@@ -159,8 +168,6 @@ def _results(pipeline: Pipeline, timeout: float) -> Iterator[Any]:
             except StopIteration:
                 return
             except LateJob as error:
-                raise LoaderTimeoutError(
-                    f"DataLoader: a batch took longer than timeout={timeout} seconds; the data set "
-                    "or batchify_fn may hang, or the timeout is too short") from error
+                raise LoaderTimeoutError(timeout) from error
     finally:
         pipeline.abandon()
