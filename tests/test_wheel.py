@@ -411,7 +411,7 @@ if __name__ == "__main__":
     import nbmod
     print(mx.mod.Module is module.Module is nbmod.mod.Module, mx.__version__, mx.gpu(1))
     print(isinstance(pickle.loads(pickle.dumps(load(3))), mx.nd.NDArray), hasattr(mx, "none"))
-    print(Predictor is nbmod.mxnet_predict.Predictor, basic_layers is nbmod.gluon.nn)
+    print(Predictor is nbmod.mxnet_predict.Predictor, basic_layers is nbmod.gluon.nn.basic_layers)
     for method in multiprocessing.get_all_start_methods():
         with multiprocessing.get_context(method).Pool(1) as pool:
             print(method, pool.map(load, [2])[0].asnumpy())

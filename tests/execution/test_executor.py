@@ -492,7 +492,8 @@ def test_a_graph_without_outputs_runs():
 def test_bind_prints_its_plan_where_that_is_asked(monkeypatch, capsys):
     monkeypatch.setattr(CONFIG, "debug", 1)
     mx.sym.exp(mx.sym.Variable("x"), name="y").simple_bind(mx.cpu(), x=(16,), grad_req="null")
-    assert capsys.readouterr().out == "bind y: 1 steps, 128 bytes of entries in 64 bytes\n"
+    assert capsys.readouterr().out == (
+        "bind y on cpu(0): x (16,) -> y_output (16,) 1 steps, 64 bytes of memory for results\n")
 
 
 def test_an_executor_says_that_it_is_interpreted():

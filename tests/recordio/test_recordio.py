@@ -276,7 +276,7 @@ print(*(name for name in sys.modules if name not in absent))
     assert {name for name in loaded if name.startswith("nbmod.")} <= {
         "nbmod.base", "nbmod.context", "nbmod.core", "nbmod.core.atomic", "nbmod.core.config",
         "nbmod.core.fork", "nbmod.core.import_paths", "nbmod.core.interrupts",
-        "nbmod.core.locks", "nbmod.core.short_tracebacks", "nbmod.recordio",
+        "nbmod.core.locks", "nbmod.core.scope", "nbmod.core.short_tracebacks", "nbmod.recordio",
         "nbmod.recordio.files", "nbmod.recordio.frames", "nbmod.recordio.record_headers",
         "nbmod.recordio.record_reader"}
 

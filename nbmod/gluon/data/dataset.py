@@ -71,8 +71,8 @@ class Dataset:
         if index < 0:
             raise CheckError(f"Index must be non-negative, got {index}")
         size, larger = divmod(len(self), num_shards)
-        first = size * index + min(index, larger)
-        return _SampledDataset(self, SequentialSampler(size + (index < larger), first))
+        sizes = [size + (number < larger) for number in range(num_shards)]
+        return _SampledDataset(self, SequentialSampler(sizes[index], sum(sizes[:index])))
 
     def take(self, count: int | None) -> Dataset:
         """Return the first samples.

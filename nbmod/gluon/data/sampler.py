@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain, islice
 from typing import Any
 
 import numpy as np
@@ -128,16 +129,13 @@ class BatchSampler(Sampler):
 
     def __iter__(self) -> Iterator[list[Any]]:
         self._check()
-        batch, self._rest = self._rest, []
-        for index in self._sampler:
-            batch.append(index)
-            if len(batch) == self._batch_size:
+        indices = chain(self._rest, self._sampler)
+        self._rest = []
+        while batch := [*islice(indices, self._batch_size)]:
+            if len(batch) == self._batch_size or self._last_batch == "keep":
                 yield batch
-                batch = []
-        if self._last_batch == "rollover":
-            self._rest = batch
-        elif batch and self._last_batch == "keep":
-            yield batch
+            elif self._last_batch == "rollover":
+                self._rest = batch
 
     def __len__(self) -> int:
         self._check()
