@@ -52,7 +52,6 @@ MODULES = (
     "nbmod.gluon.data.dataloader",
     "nbmod.gluon.data.dataset",
     "nbmod.gluon.data.sampler",
-    "nbmod.gluon.data.worker_processes",
     "nbmod.gluon.data.vision.datasets",
     "nbmod.gluon.data.vision.transforms",
     "nbmod.gluon.hybrid_block",
