@@ -345,6 +345,7 @@ def tripled(x):
         x[i] *= 3
 
 
+@pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="nothing is compiled")
 def test_a_run_tells_the_cold_and_the_warm_start():
     """Whether the first one compiles, or somebody has; the second one loads what it has kept."""
     for kernel in (tripled, jit.kernel(tripled.function)):
