@@ -55,3 +55,18 @@ function table(caption, headings, rows) {
     h("thead", {}, h("tr", {}, headings.map(each => h("th", {scope: "col"}, termed(each))))),
     h("tbody", {}, rows.map(row => h("tr", {}, row.map(cell => h("td", {}, cell))))));
 }
+
+/** The pen of an emptied canvas of a view, which gets its size and the page's colours; null while it is hidden. */
+function emptied(view) {
+  const {canvas} = view, scale = window.devicePixelRatio || 1, style = getComputedStyle(document.documentElement);
+  view.width = canvas.clientWidth;
+  view.height = canvas.clientHeight;
+  if (!view.width) return null;
+  view.colour = name => style.getPropertyValue(`--${name}`).trim();
+  canvas.width = view.width * scale;
+  canvas.height = view.height * scale;
+  const pen = canvas.getContext("2d");
+  pen.setTransform(scale, 0, 0, scale, 0, 0);
+  pen.font = "11px system-ui, sans-serif";
+  return pen;
+}

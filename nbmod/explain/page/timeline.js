@@ -38,16 +38,8 @@ class TimesView {
   }
 
   draw() {
-    this.width = this.canvas.clientWidth;
-    this.height = this.canvas.clientHeight;
-    if (!this.width) return;
-    const scale = window.devicePixelRatio || 1, pen = this.canvas.getContext("2d");
-    const style = getComputedStyle(document.documentElement);
-    this.colour = name => style.getPropertyValue(`--${name}`).trim();
-    this.canvas.width = this.width * scale;
-    this.canvas.height = this.height * scale;
-    pen.setTransform(scale, 0, 0, scale, 0, 0);
-    pen.font = "11px system-ui, sans-serif";
+    const pen = emptied(this);
+    if (!pen) return;
     this.drawStrip(pen);
     this.drawRoofs(pen);
   }
