@@ -344,8 +344,8 @@ def block_errors(mx: Any) -> list[tuple[str, Callable[[], object], int]]:
     return [
         ("no forward", lambda: mx.gluon.Block()(x), 0),
         ("no hybrid_forward", lambda: plain(x), 0),
-        ("uninitialized", lambda: Affine(2, 4)(x), 30),
-        ("uninitialized net", lambda: Net()(x), 20),
+        ("uninitialized", lambda: Affine(2, 4, prefix="layer_")(x), 30),
+        ("uninitialized net", lambda: Net(prefix="net_")(x), 20),
         ("neither", lambda: net(3), 70),
         ("mixed", lambda: traced(x, [x, mx.sym.var("a")]), 70),
         ("structure", lambda: traced(x, [x, x], x), 75),
