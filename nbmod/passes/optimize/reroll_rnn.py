@@ -7,12 +7,13 @@ computes each weight gradient by one matrix product.  Sums are formed in another
 single steps, so results differ in their last digits.
 
 Where the steps are split from one sequence or joined to one, as `unroll` does, the sequence itself
-is read or written: SliceChannel and Concat cancel.
+is read or written: SliceChannel cancels Concat and stack.  Steps in reverse order, as in the second
+of two directions, are one `reverse`, and steps of both directions one Concat.
 
 Assumes: what `match_rnn` does of steps; no input of the layer depends on a step (`_chain_last`);
 shapes and types are those of a layer, of all inputs and of the first states (`_state_spec`); nodes
 that share states keep their order (`_state_order`); what is split or joined is all steps, in order
-(`_split_axis`, `_cancel_joins`).
+or in reverse (`_split_sequence`, `_joined`).
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ from ...ops.op import Spec
 from ...ops.rnn.rnn_weights import GATES
 from ...ops.tensor.creation import Zeros
 from ...ops.tensor.manipulate import ExpandDims, Reshape
-from ...ops.tensor.rearrange import Transpose
-from ...ops.tensor.slicing import Concat, SliceChannel
+from ...ops.tensor.rearrange import Reverse, Transpose
+from ...ops.tensor.slicing import Concat, SliceChannel, Stack
 from ..remarks import Obstacle, obstacle, record, refused, withheld
 from ..rewrite import Replacement, Rewritten, rewrite
 from .analysis import writers_of_shared_states
@@ -181,24 +182,41 @@ def _layer(chain: CellChain, state: Spec) -> Node:
 
 def _sequence(steps: Sequence[Entry], name: str) -> Entry:
     """Steps (N, I) as one sequence (T, N, I)."""
-    axis = _split_axis(steps)
-    if axis in (0, 1):
-        source = steps[0].node.inputs[0]
-        transpose = Node(Transpose((1, 0, 2)), f"{name}_data", [source])
-        return source if axis == 0 else Entry(transpose)
     rows = [Entry(Node(ExpandDims(0), f"{name}_step{t}", [entry]))
             for t, entry in enumerate(steps)]
-    return Entry(Node(Concat(len(rows), 0), f"{name}_data", rows))
+    return _split_sequence(steps, name) or _concatenated(steps, name) or Entry(
+        Node(Concat(len(rows), 0), f"{name}_data", rows))
 
 
-def _split_axis(steps: Sequence[Entry]) -> int | None:
-    """The axis along which SliceChannel splits a sequence into exactly these matrices, in order;
-    None if they are something else."""
-    node, op = steps[0].node, steps[0].node.op
-    if not isinstance(op, SliceChannel) or not op.squeeze_axis:
+def _concatenated(steps: Sequence[Entry], name: str) -> Entry | None:
+    """The sequence where Concat makes each step of one matrix of each of several sequences, as two
+    directions do; None if they are something else."""
+    joins = [node.inputs for node, _ in steps if type(node.op) is Concat and node.op.dim % 2 == 1]
+    if len(joins) < len(steps) or len({len(inputs) for inputs in joins}) > 1:
         return None
-    whole = list(steps) == [Entry(node, t) for t in range(node.num_outputs)]
-    return op.axis % 3 if whole else None
+    parts = [_split_sequence(part, f"{name}_part{k}")
+             for k, part in enumerate(zip(*joins, strict=True))]
+    whole = [part for part in parts if part]
+    if len(whole) < len(parts):
+        return None
+    return Entry(Node(Concat(len(whole), 2), f"{name}_data", whole))
+
+
+def _split_sequence(steps: Sequence[Entry], name: str) -> Entry | None:
+    """The sequence (T, N, I) that SliceChannel splits into exactly these matrices, in order or in
+    reverse; None if they are something else."""
+    node, op = steps[0].node, steps[0].node.op
+    if not isinstance(op, SliceChannel) or not op.squeeze_axis or op.axis % 3 == 2:
+        return None
+    whole = [Entry(node, t) for t in range(node.num_outputs)]
+    if list(steps) not in (whole, whole[::-1]):
+        return None
+    entry = node.inputs[0]
+    if op.axis % 3 == 1:
+        entry = Entry(Node(Transpose((1, 0, 2)), f"{name}_data", [entry]))
+    if list(steps) != whole:
+        entry = Entry(Node(Reverse((0,)), f"{name}_reversed", [entry]))
+    return entry
 
 
 # -- joins ----------------------------------------------------------------------------------------
@@ -207,26 +225,35 @@ def _cancel_joins(before: Rewritten, layer_specs: LayerSpecs) -> Rewritten:
     """Read the sequence of a layer instead of joining all its steps again."""
 
     def rule(node: Node, inputs: list[Entry]) -> Replacement | None:
-        if type(node.op) is not Concat:
-            return None
-        # Either all steps are joined along a new axis (expand_dims), or none is.
-        axes = [entry.node.op.axis % 3 for entry in inputs
-                if isinstance(entry.node.op, ExpandDims)]
-        if axes and (len(axes) != len(inputs) or set(axes) != {node.op.dim % 3}):
-            return None
-        steps = [entry.node.inputs[0] for entry in inputs] if axes else inputs
-        state = layer_specs.get(_original(before, steps[0]))
-        if state is None or _split_axis(steps) is None:
-            return None
+        steps, axis, is_new = _joined(node, inputs)
+        state = layer_specs.get(_original(before, steps[0])) if steps else None
         # The sequence (T, N, H), with T where the join has it.
-        entry, axis = steps[0].node.inputs[0], node.op.dim % (3 if axes else 2)
-        note = f"{node.describe()} is the block {entry.node.name}"
+        entry = _split_sequence(steps, node.name) if state else None
+        if state is None or entry is None:
+            return None
+        note = f"{node.describe()} is the block {steps[0].node.inputs[0].node.name}"
         if axis != 0:
             order = (1, 0, 2) if axis == 1 else (1, 2, 0)
             entry = Entry(Node(Transpose(order), f"{node.name}_block", [entry]))
-        if not axes:
+        if not is_new:
             shape = (-1, state.shape[1]) if axis == 0 else (state.shape[0], -1)
             entry = Entry(Node(Reshape(shape), node.name, [entry]))
         return Replacement([entry], note, rule="the sequence of the layer is read")
 
     return rewrite(before, rule)
+
+
+def _joined(node: Node, inputs: list[Entry]) -> tuple[list[Entry], int, bool]:
+    """Matrices that `node` joins, the axis, and whether that is a new one; no matrices if it is
+    another node."""
+    if isinstance(node.op, Stack):
+        return inputs, node.op.axis % 3, True
+    if type(node.op) is not Concat:
+        return [], 0, False
+    # Either all steps are joined along a new axis (expand_dims), or none is.
+    axes = [entry.node.op.axis % 3 for entry in inputs if isinstance(entry.node.op, ExpandDims)]
+    if not axes:
+        return inputs, node.op.dim % 2, False
+    if len(axes) != len(inputs) or set(axes) != {node.op.dim % 3}:
+        return [], 0, False
+    return [entry.node.inputs[0] for entry in inputs], axes[0], True
