@@ -205,6 +205,25 @@ def gpu_memory_info(device_id: int = 0) -> tuple[int, int]:
     return gpu_memory(device_id)
 
 
+_HOST = cpu()
+
+
+def computing(ctx: Context) -> Context:
+    """Return the device whose operators work on arrays of a context.
+
+    Parameters
+    ----------
+    ctx : Context
+        Context of arrays.
+
+    Returns
+    -------
+    Context
+        `cpu(0)` for pinned and shared memory, whose number is not that of a CPU; else `ctx`.
+    """
+    return ctx if ctx.device_typeid <= 2 else _HOST
+
+
 _warned = threading.Event()
 
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from ..base import MXNetError
-from ..context import Context, current_context, resolve
+from ..context import Context, computing, current_context, resolve
 from ..core.config import is_exact
 from ..core.fork import fresh
 from ..executor import Executor
@@ -335,7 +335,7 @@ def _with_own_names(entries: Sequence[Entry]) -> list[Entry]:
 def _context(inputs: Mapping[str, NDArray], default: Context | None) -> Context:
     if not inputs:
         return resolve(default or current_context())
-    contexts = {array._ctx: name for name, array in inputs.items()}
+    contexts = {computing(array._ctx): name for name, array in inputs.items()}
     if len(contexts) > 1:
         listed = ", ".join(f"{name!r} on {ctx}" for ctx, name in contexts.items())
         raise MXNetError(f"CachedOp: inputs are on several contexts: {listed}; bring them together "

@@ -12,7 +12,7 @@ from .. import initializer
 from .. import ndarray as nd
 from .. import symbol as sym
 from ..base import ArgumentError, CheckError, DTypeArg, MXNetError, warn_user
-from ..context import Context, cpu, current_context, resolve
+from ..context import Context, computing, cpu, current_context, resolve
 from ..core.shape_semantics import is_np_shape
 from ..ndarray import NDArray
 from ..ndarray.gradients import mark_variables
@@ -253,9 +253,9 @@ class Parameter:
             return arrays
         if ctx is None and len(arrays) == 1:
             return arrays[0]
-        where = resolve(current_context() if ctx is None else ctx)  # type: ignore[arg-type]
+        where = computing(resolve(current_context() if ctx is None else ctx))  # type: ignore[arg-type]
         for own, array in zip(self._ctx_list, arrays, strict=True):
-            if own == where:
+            if computing(own) == where:
                 return array
         raise MXNetError(f"Parameter {self.name!r} was not initialized on context {where}. "
                          f"It was only initialized on {self._ctx_list}.")

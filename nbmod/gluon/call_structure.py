@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
 from ..base import ArgumentError
-from ..context import Context
+from ..context import Context, computing
 from ..ndarray import NDArray
 from ..symbol import Symbol
 
@@ -97,7 +97,7 @@ def _stripped(form: Format) -> Format:
 
 
 def devices_of(args: Sequence[Any]) -> list[Context]:
-    """Return the devices of the arrays in arguments, in order; none if they are symbols.
+    """Return the devices that compute with the arrays in arguments, in order; none for symbols.
 
     Parameters
     ----------
@@ -110,14 +110,14 @@ def devices_of(args: Sequence[Any]) -> list[Context]:
         If there are arrays and symbols, or neither.
     """
     if len(args) == 1 and isinstance(args[0], NDArray):
-        return [args[0].context]
+        return [computing(args[0].context)]
     contexts: dict[Context, None] = {}
     has_symbols = False
     waiting = [*args]
     while waiting:
         value = waiting.pop(0)
         if isinstance(value, NDArray):
-            contexts[value.context] = None
+            contexts[computing(value.context)] = None
         elif isinstance(value, Symbol):
             has_symbols = True
         elif isinstance(value, (list, tuple)):

@@ -179,7 +179,7 @@ class HybridBlock(Block):
                                     f"{contexts}")
             with contexts[0]:
                 return self._call_cached_op(x, *args)
-        ctx = x.context if isinstance(x, NDArray) else contexts[0]
+        ctx = contexts[0]
         with ctx:
             try:
                 own = self._own_arrays(ctx)

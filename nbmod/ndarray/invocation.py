@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..base import MXNetError, numeric_types
-from ..context import Context, current_context, resolve
+from ..context import Context, computing, current_context, resolve
 from ..graph import Entry
 from ..ops.device import CPU, device_of
 from ..ops.op import Op
@@ -44,7 +44,8 @@ def invoke(op: Op, inputs: Sequence[NDArray], out: Any = None, ctx: Context | No
         For invalid inputs; names the operation, the argument, what was expected and given.
     """
     inputs = inputs if eager.cast_inputs is None else eager.cast_inputs(op, inputs)
-    ctx = inputs[0]._ctx if inputs else resolve(ctx if ctx is not None else current_context())
+    ctx = computing(inputs[0]._ctx) if inputs else resolve(
+        ctx if ctx is not None else current_context())
     device = device_of(ctx)
     is_sparse = op.makes_sparse
     for array in inputs:
@@ -60,7 +61,7 @@ def invoke(op: Op, inputs: Sequence[NDArray], out: Any = None, ctx: Context | No
         return _invoke_into(op, inputs, out, device)
     arrays = [a._data for a in inputs]
     if STATE.recording and tape.is_any_recorded(inputs):
-        results = _invoke_recorded(op, inputs, arrays, (), device)
+        results = _invoke_recorded(op, inputs, arrays, (), ctx)
     else:
         results = [NDArray(data, ctx) for data in execute(op, arrays, device, (), ctx)
                    if data is not None]
@@ -75,11 +76,10 @@ def _is_sparse(out: Any) -> bool:
 
 
 def _invoke_recorded(op: Op, inputs: Sequence[NDArray], ins: list[Any], outs: Sequence[Any],
-                     device: Any) -> list[NDArray]:
+                     ctx: Context) -> list[NDArray]:
     """Execute `op` and record it on the tape; the visible outputs."""
-    ctx = inputs[0]._ctx
     node = tape.Recorded(op, [tape.entry_of(array) for array in inputs], ctx)
-    computed = execute(op, ins, device, outs, ctx, tape.num_outputs_read(op), node.state)
+    computed = execute(op, ins, device_of(ctx), outs, ctx, tape.num_outputs_read(op), node.state)
     tape.save_for_backward(node, ins, computed)
     results = []
     for index in range(len(outs) or op.num_visible):
@@ -99,11 +99,11 @@ def _invoke_into(op: Op, inputs: Sequence[NDArray], out: Any, device: Any) -> An
     direct = [device_of(t._ctx) is device for t in targets]
     arrays = [t._data if near else device.empty(t.shape, t._data.dtype)
               for t, near in zip(targets, direct, strict=True)]
-    ins, ctx = [a._data for a in inputs], inputs[0]._ctx if inputs else None
+    ins, ctx = [a._data for a in inputs], computing(inputs[0]._ctx) if inputs else None
     if STATE.recording:
         tape.require_unrecorded(op.name, targets, inputs)
-    if STATE.recording and tape.is_any_recorded(inputs):
-        results = _invoke_recorded(op, inputs, ins, arrays, device)
+    if STATE.recording and ctx is not None and tape.is_any_recorded(inputs):
+        results = _invoke_recorded(op, inputs, ins, arrays, ctx)
         for target, result in zip(targets, results, strict=True):
             target._entry = tape.record_copy(result._entry, target._data.dtype, target._ctx) \
                 if target._ctx != ctx else result._entry

@@ -188,6 +188,28 @@ def test_several_devices_have_gradients_of_their_own():
     assert [x.asnumpy().ravel()[0] for x in net.weight.list_grad()] == [1, 2]
 
 
+@pytest.mark.parametrize("memory", ["cpu_pinned", "cpu_shared"])
+@pytest.mark.parametrize("hybridized", [False, True])
+@pytest.mark.parametrize("units", [0, 4])
+def test_arrays_of_loaders_are_computed_with_on_the_cpu(memory, hybridized, units):
+    """Shared and pinned memory, whatever its number; MXNet's hybridized calls refuse it."""
+    net, loss_of = mx.gluon.nn.Dense(2, in_units=units), mx.gluon.loss.L2Loss()
+    net.initialize(mx.init.One())
+    if hybridized:
+        net.hybridize(inline_limit=0)
+        loss_of.hybridize(inline_limit=0)
+    x = mx.nd.ones((2, 4)).as_in_context(mx.Context(memory, 1))
+    x.attach_grad()
+    with mx.autograd.record():
+        y = net(x)
+        loss = loss_of(y, mx.nd.zeros((2, 2)).as_in_context(mx.Context(memory, 0)))
+    loss.backward()
+    assert [each.context for each in (x + 1, y, loss)] == [mx.cpu()] * 3
+    assert y.asnumpy().tolist() == [[4] * 2] * 2 and x.grad.asnumpy().tolist() == [[4] * 4] * 2
+    assert net.weight.grad().asnumpy().tolist() == [[4] * 4] * 2
+    assert net.weight.data(x.context) is net.weight.data(mx.cpu())
+
+
 def test_errors_of_traces_name_the_block_and_keep_the_line_of_the_user():
     net = CLASSES["Net"](prefix="net_")
 
