@@ -22,13 +22,14 @@ from .ndarray.recording import STATE, RecordingScope
 from .ndarray.tape import (
     DirectGradientOp,
     LeafGroup,
+    OwnKind,
     Recorded,
     entry_of,
     is_any_recorded,
     live_entry,
     save_for_backward,
 )
-from .ops.op import Call, Op
+from .ops.op import Call, Op, Spec
 
 if TYPE_CHECKING:
     from .symbol import Symbol
@@ -246,11 +247,16 @@ class Function:
         results = [output.detach() for output in array_list("outputs of forward", outputs)]
         op = _FunctionOp(self, len(inputs), len(results))
         node = Recorded(op, [entry_of(array) for array in inputs], inputs[0]._ctx)
-        save_for_backward(node, [array._data for array in inputs],
-                          [array._data for array in results])
+        ins, outs = ([array._data for array in arrays] for arrays in (inputs, results))
+        save_for_backward(node, ins, outs)
+        node.kind = OwnKind(_FunctionOp, _specs(ins), _specs(outs))
         for index, result in enumerate(results):
             result._entry = Entry(node, index)
         return results[0] if isinstance(outputs, NDArray) else type(outputs)(results)
+
+
+def _specs(arrays: Sequence[Any]) -> tuple[Spec, ...]:
+    return tuple([Spec(array.shape, array.dtype) for array in arrays])
 
 
 class _FunctionOp(Op):

@@ -18,7 +18,7 @@ from ..core.fork import fresh
 from ..graph import Entry, Graph, Node
 from ..ndarray import NDArray, invoke, zeros
 from ..ndarray.recording import RecordingScope
-from ..ndarray.tape import DirectGradientOp, LeafGroup, Recorded, entry_of
+from ..ndarray.tape import DirectGradientOp, LeafGroup, OwnKind, Recorded, entry_of
 from ..ops.internal import ZeroGradient
 from ..ops.op import Backward, Spec
 from ..ops.random import rng
@@ -63,6 +63,9 @@ class NetworkCall(DirectGradientOp):
         self._has_loss = any(op.list_needs() and not op.head_gradients() for op in ops)
         self._flows = [flow for name in flowing if (flow := executor.grad_dict[name]) is not None]
         self._outputs = tuple(f"output{i}" for i in range(len(graph.outputs)))
+        inputs = [Spec(array.shape, array._data.dtype)
+                  for array in [executor.arg_dict[name] for name in flowing]]
+        self._kind = OwnKind(NetworkCall, tuple(inputs), tuple(self.specs), self.head_gradients())
 
     def list_inputs(self) -> tuple[str, ...]:
         return (*self.flowing, "parameters")
@@ -88,7 +91,7 @@ class NetworkCall(DirectGradientOp):
     def record(self, lease: Lease, entries: Sequence[Entry], ctx: Context) -> Recorded:
         """Record a call that has run; `entries` are those of the inputs on the tape."""
         node = Recorded(self, [*entries, Entry(LeafGroup([*self.leaves.values()], ctx))], ctx)
-        node.specs, node.values = [*self.specs], [None] * len(self.specs)
+        node.specs, node.values, node.kind = self.specs, [None] * len(self.specs), self._kind
         node.state["lease"] = lease
         return node
 

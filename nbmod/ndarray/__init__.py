@@ -21,6 +21,8 @@ array is C-contiguous; code that writes to it calls `mutation.written`.
     recording.py         the flags of `autograd`, per thread
     tape.py              the graph that `autograd` records
     direct_gradients.py  operations of the tape that write gradients of leaves themselves
+    tape_facts.py        shapes and devices of the gradient graph of a tape
+    tape_programs.py     backward passes, planned once for all tapes of one structure
     tape_backward.py     execution of the gradient graph of a tape
     gradients.py         `mark_variables`, `backward` and `grad` of `mx.autograd`
     sparse_array.py      `CSRNDArray` and `RowSparseNDArray`

@@ -11,8 +11,9 @@ directly only if the op declares the pair as in-place; otherwise a temporary is 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -21,13 +22,13 @@ from ..context import Context
 from ..core.shape_semantics import is_np_shape
 from ..ops import OPS
 from ..ops.device import Device
-from ..ops.op import Call, Mode, Op, Spec
+from ..ops.op import Call, Mode, Op, Spec, Tensor
 from ..ops.param import Shape, has_negative_zero, without_ignored
 from ..ops.shape import PartialShape, ShapeMismatch, infer_with_lengths, is_known, unify
 from .recording import STATE
 
-__all__ = ["clear_caches", "execute", "named_op", "op_instance", "scalar_op",
-           "specs_of"]
+__all__ = ["OpPlan", "clear_caches", "execute", "named_op", "op_instance", "planned", "run_plan",
+           "scalar_op", "specs_of"]
 
 _CACHED = 4096
 _PREDICTING, _TRAINING = Call(Mode(is_train=False)), Call(Mode(is_train=True))
@@ -40,8 +41,9 @@ Facts = tuple[tuple[Shape, np.dtype[Any] | None], ...]
 """Shapes and types of arrays; Any is the scalar type."""
 
 
-class OpPlan(NamedTuple):
-    """Allocations for an op on inputs of given shapes and types."""
+@dataclass(frozen=True, eq=False)
+class OpPlan:
+    """How an op is executed on inputs of given shapes and types; equal to itself alone."""
 
     outs: tuple[Spec | None, ...]
     """Outputs; None for a hidden one that is not requested."""
@@ -110,10 +112,21 @@ def execute(op: Op, ins: Sequence[Any], device: Device, outs: Sequence[Any] = ()
     MXNetError
         For invalid inputs; names the op, the argument, what was expected and given.
     """
+    return run_plan(planned(op, ins, device, outs, minimum), op, ins, device, outs, ctx, state)
+
+
+def planned(op: Op, ins: Sequence[Tensor], device: Device, outs: Sequence[Tensor] = (),
+            minimum: int = 0) -> OpPlan:
+    """The plan of `execute` for these arguments, of which it reads shapes and types."""
     out_specs: Facts = tuple([(a.shape, a.dtype) for a in outs])
     if op.shape_of_values is not None:
         out_specs = _shapes_of_values(op, ins, device, out_specs)
-    plan = _plan(op.name, op, device, tuple([(a.shape, a.dtype) for a in ins]), out_specs, minimum)
+    return _plan(op.name, op, device, tuple([(a.shape, a.dtype) for a in ins]), out_specs, minimum)
+
+
+def run_plan(plan: OpPlan, op: Op, ins: Sequence[Any], device: Device, outs: Sequence[Any] = (),
+             ctx: Context | None = None, state: dict[str, Any] | None = None) -> list[Any]:
+    """`execute` for a plan that is known."""
     if plan.is_empty and not is_np_shape():
         raise MXNetError(f"{op.name}: the result would have no elements; operators "
                          "make such arrays under mx.np_shape only "
@@ -157,8 +170,7 @@ def _shapes_of_values(op: Op, ins: Sequence[Any], device: Device, outs: Facts) -
 
 def specs_of(op: Op, ins: Sequence[Any], device: Device) -> tuple[Spec, ...]:
     """Shapes and types of all outputs of an op on arrays, or on their specs."""
-    outs = () if op.shape_of_values is None else _shapes_of_values(op, ins, device, ())
-    return _plan(op.name, op, device, tuple([(a.shape, a.dtype) for a in ins]), outs, 0).specs
+    return planned(op, ins, device).specs
 
 
 def _run(op: Op, ins: Sequence[Any], outs: list[Any], device: Device, plan: OpPlan,

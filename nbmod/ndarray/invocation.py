@@ -11,7 +11,7 @@ from ..graph import Entry
 from ..ops.device import CPU, device_of
 from ..ops.op import Op
 from . import eager, mutation, tape
-from .eager import execute, named_op, scalar_op
+from .eager import execute, named_op, planned, run_plan, scalar_op
 from .ndarray import NDArray
 from .operators import BINARY, BinaryOperator
 from .recording import STATE
@@ -78,9 +78,16 @@ def _is_sparse(out: Any) -> bool:
 def _invoke_recorded(op: Op, inputs: Sequence[NDArray], ins: list[Any], outs: Sequence[Any],
                      ctx: Context) -> list[NDArray]:
     """Execute `op` and record it on the tape; the visible outputs."""
-    node = tape.Recorded(op, [tape.entry_of(array) for array in inputs], ctx)
-    computed = execute(op, ins, device_of(ctx), outs, ctx, tape.num_outputs_read(op), node.state)
-    tape.save_for_backward(node, ins, computed)
+    device = device_of(ctx)
+    saves = tape.saves(op.name, op)
+    plan = planned(op, ins, device, outs, saves.minimum)
+    node = tape.planned_node(op, [tape.entry_of(array) for array in inputs], ctx, plan)
+    computed = run_plan(plan, op, ins, device, outs, ctx, node.state)
+    for index in saves.outs:
+        node.values[index] = computed[index]
+    for index in saves.ins:
+        source, output = node.inputs[index]
+        source.values[output] = ins[index]  # type: ignore[attr-defined]
     results = []
     for index in range(len(outs) or op.num_visible):
         results.append(NDArray(computed[index], ctx))

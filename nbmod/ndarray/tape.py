@@ -30,7 +30,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -43,11 +44,13 @@ from ..ops.op import Backward, Op, Spec
 from ..ops.param import Shape
 from ..passes.gradient import reads
 from .array_indexing import Key
+from .eager import OpPlan, named_op, op_instance, planned
 
-__all__ = ["DirectGradientOp", "LeafGroup", "Marked", "Recorded", "direct_op", "entry_of",
-           "entry_with_value", "free", "fresh_gradient", "is_any_recorded", "live_entry",
-           "num_outputs_read", "record_copy", "record_index", "record_reshape",
-           "require_unrecorded", "save_for_backward", "set_fresh_gradient"]
+__all__ = ["DirectGradientOp", "Kind", "LeafGroup", "Marked", "OwnKind", "Recorded", "direct_op",
+           "entry_of", "entry_with_value", "free", "fresh_gradient", "is_any_recorded",
+           "live_entry", "planned_node", "record_copy", "record_index", "record_reshape",
+           "require_unrecorded", "save_for_backward", "saved_value", "saves",
+           "set_fresh_gradient"]
 
 
 class Recorded(Node):
@@ -55,19 +58,39 @@ class Recorded(Node):
 
     `specs` has an item for every output, None for those that were not computed; `state` is shared
     by forward and backward, as `Call.state`; `freed` is set when a backward pass has cleared the
-    inputs and values.
+    inputs and values.  Nodes of one `kind` have gradients that are computed alike; None: this one's
+    is not (`tape_programs`).
     """
 
-    __slots__ = ("ctx", "specs", "values", "state", "freed")
+    __slots__ = ("ctx", "specs", "values", "state", "freed", "kind")
 
     def __init__(self, op: Op | None, inputs: Iterable[Entry], ctx: Context,
                  source: Node | None = None):
         super().__init__(op, "array" if op is None else op.name, inputs, source=source)
         self.ctx = ctx
-        self.specs: list[Spec | None] = []
+        self.specs: Sequence[Spec | None] = []
         self.values: list[Any] = []
         self.state: dict[str, Any] = {}
         self.freed = False
+        self.kind: Kind | OwnKind | None = None
+
+
+class Kind(NamedTuple):
+    """The kind of nodes of one op on arrays of the same shapes and types."""
+
+    op: int
+    """Its `id`: ops may be equal although they differ, by the sign of a zero."""
+    plan: OpPlan
+
+
+class OwnKind(NamedTuple):
+    """The kind of nodes whose ops are objects of their own, with arrays of theirs."""
+
+    op: type[Op]
+    ins: Sequence[Spec]
+    outs: Sequence[Spec]
+    reads: Sequence[int] = ()
+    """Outputs whose gradients are read."""
 
 
 class Marked(Recorded):
@@ -160,6 +183,14 @@ def entry_of(array: Any) -> Entry:
     return entry
 
 
+def saved_value(node: Node, index: int) -> Any:
+    """The value of an output of a recorded node."""
+    value = node.values[index]  # type: ignore[attr-defined]
+    if value is None:
+        raise MXNetError(f"{node.name}: output {index}, which the gradient reads, was not saved")
+    return value
+
+
 def entry_with_value(array: Any) -> Entry:
     """`entry_of`, with the value saved in the node."""
     node, index = entry_of(array)
@@ -203,21 +234,42 @@ def save_for_backward(node: Recorded, ins: Sequence[Any], outs: Sequence[Any],
             source.values[output] = ins[index]  # type: ignore[attr-defined]
 
 
+class Saves(NamedTuple):
+    """The values that the gradient of an op reads."""
+
+    ins: tuple[int, ...]
+    outs: tuple[int, ...]
+    minimum: int
+    """Number of outputs to compute, hidden ones included."""
+
+
+@lru_cache(maxsize=4096)
+def saves(name: str, op: Op) -> Saves:
+    """The values that the gradient of an op of this name reads."""
+    ins, outs = (tuple([index for kind, index in reads(op) if kind == which])
+                 for which in ("in", "out"))
+    return Saves(ins, outs, 1 + max(outs, default=-1))
+
+
+def planned_node(op: Op, entries: Iterable[Entry], ctx: Context, plan: OpPlan) -> Recorded:
+    """A node of an op that is executed as `plan` says, or not at all; it has no values yet."""
+    node = Recorded(op, entries, ctx)
+    node.specs, node.values = plan.specs, [None] * len(plan.specs)
+    node.kind = Kind(id(op), plan)
+    return node
+
+
 def record(op: Op, entry: Entry, ctx: Context) -> Entry:
     """Record `op` applied to `entry` without executing it; its gradient must not read values."""
     spec = entry.node.specs[entry.index]  # type: ignore[attr-defined]
-    node = Recorded(op, [entry], ctx)
-    (shape,), (dtype,) = (getattr(op, f"infer_{what}")([fact], [None])[1]
-                          for what, fact in (("shape", spec.shape), ("type", spec.dtype)))
-    node.specs, node.values = [Spec(shape, dtype)], [None]
-    return Entry(node)
+    return Entry(planned_node(op, [entry], ctx, planned(op, [spec], device_of(ctx))))
 
 
 def record_copy(entry: Entry, dtype: Any, ctx: Context) -> Entry:
     """Record a copy of an array, possibly to another type or device."""
     same = entry.node.specs[entry.index].dtype == dtype  # type: ignore[attr-defined]
     name, params = ("_copy", {}) if same else ("Cast", {"dtype": np.dtype(dtype).name})
-    return record(OPS[name].from_attrs(params), entry, ctx)
+    return record(op_instance(OPS[name], params), entry, ctx)
 
 
 def record_assignment(array: Any, key: Key, value: Any) -> None:
@@ -240,17 +292,15 @@ def record_reshape(entry: Entry, shape: Shape, ctx: Context) -> Entry:
         return entry
     if shape == ():  # which means to Reshape that none is given
         return _record_take(record_reshape(entry, (1,), ctx), np.zeros((), np.int64), ctx)
-    return record(OPS["Reshape"].from_attrs({"shape": shape}), entry, ctx)
+    return record(op_instance(OPS["Reshape"], {"shape": shape}), entry, ctx)
 
 
 def _record_take(entry: Entry, where: np.ndarray, ctx: Context) -> Entry:
     """Record the elements of a vector at given indices."""
-    indices = Recorded(None, (), ctx)
-    _set_outputs(indices, [device_of(ctx).from_numpy(where)])
-    node = Recorded(OPS["take"](), [entry, Entry(indices)], ctx)
-    dtype = entry.node.specs[entry.index].dtype  # type: ignore[attr-defined]
-    node.specs, node.values = [Spec(where.shape, dtype)], [None]
-    return Entry(node)
+    indices, device, op = Recorded(None, (), ctx), device_of(ctx), named_op("take")
+    _set_outputs(indices, [device.from_numpy(where)])
+    specs = [entry.node.specs[entry.index], *indices.specs]  # type: ignore[attr-defined]
+    return Entry(planned_node(op, [entry, Entry(indices)], ctx, planned(op, specs, device)))
 
 
 def record_index(array: Any, key: Key, basic: bool, shape: Shape) -> Entry:
@@ -260,7 +310,7 @@ def record_index(array: Any, key: Key, basic: bool, shape: Shape) -> Entry:
         parts = _slices(key, array.ndim)
         if any(part != slice(None) for part in parts):
             begin, end, step = zip(*((p.start, p.stop, p.step) for p in parts), strict=True)
-            op = OPS["slice"].from_attrs({"begin": begin, "end": end, "step": step})
+            op = op_instance(OPS["slice"], {"begin": begin, "end": end, "step": step})
             entry = record(op, entry, ctx)
         return record_reshape(entry, shape, ctx)
     where = np.arange(array.size).reshape(array.shape)[key].reshape(-1)
@@ -274,11 +324,6 @@ def _slices(key: Key, ndim: int) -> list[slice]:
     at = parts.index(Ellipsis)
     parts[at:at + 1] = [slice(None)] * (ndim - len(parts) + 1)
     return [part if isinstance(part, slice) else slice(part, part + 1 or None) for part in parts]
-
-
-def num_outputs_read(op: Op) -> int:
-    """Number of outputs of `op` to compute for its gradient, hidden ones included."""
-    return 1 + max((index for kind, index in reads(op) if kind == "out"), default=-1)
 
 
 def free(nodes: Iterable[Node]) -> None:

@@ -13,9 +13,9 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -32,9 +32,11 @@ if TYPE_CHECKING:
     from .dispatch import Choice
     from .op import Call, Op, Spec
 
-__all__ = ["Device", "Cpu", "CPU", "device_of", "memory_size", "synchronize",
+__all__ = ["Computation", "Device", "Cpu", "CPU", "device_of", "memory_size", "synchronize",
            "describe"]
 
+Computation: TypeAlias = "Callable[[Sequence[Any], Sequence[Any], Call], None]"
+"""From inputs, outputs (None for one that is not wanted) and the call."""
 ALIGNMENT = 64
 """Arenas and large arrays start at a multiple of this many bytes: a cache line, and the widest
 vector."""
@@ -97,6 +99,11 @@ class Device:
     def run(self, op: Op, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
         """Execute `op` once."""
         raise NotImplementedError
+
+    def computation(self, op: Op, ins: Sequence[Spec], outs: Sequence[Spec | None]) -> Computation:
+        """A function of inputs, outputs and the call that does what `run` does for arrays of these
+        specs; callers ignore floating-point events."""
+        return partial(self.run, op)
 
     def prepare(self, choice: Choice, ins: Sequence[Any], outs: Sequence[Any], call: Call
                 ) -> Callable[[], None]:
@@ -216,6 +223,13 @@ class Cpu(Device):
                 dispatch.prepare(op, AT_ONCE, ins, outs, call)()
             else:
                 op.forward(ins, outs, call)
+
+    def computation(self, op: Op, ins: Sequence[Spec], outs: Sequence[Spec | None]) -> Computation:
+        if lacks_compiler():
+            return super().computation(op, ins, outs)
+        if op.storage:
+            return dispatch.at_once(op, AT_ONCE, ins, outs)
+        return op.at_once(ins, outs)
 
     def copy(self, src: Any, dst: Any) -> None:
         if not (isinstance(src, np.ndarray) and isinstance(dst, np.ndarray)):

@@ -37,8 +37,8 @@ from ..base import MXNetError
 from .op import Backward, Call, Op, Spec
 
 __all__ = ["CUDA", "EAGER", "NUMBA", "REFERENCE", "SPARSE", "Candidate", "Choice", "Estimate",
-           "Implementation", "Prepare", "Specs", "Storage", "Workspace", "choose", "declare",
-           "find", "implements", "is_declared", "prepare", "rows", "workspace"]
+           "Implementation", "Prepare", "Specs", "Storage", "Workspace", "at_once", "choose",
+           "declare", "find", "implements", "is_declared", "prepare", "rows", "workspace"]
 
 REFERENCE, NUMBA, EAGER, CUDA, SPARSE = "reference", "numba", "eager", "cuda", "sparse"
 
@@ -350,6 +350,15 @@ def prepare(op: Op, keys: Sequence[str], ins: Sequence[DeviceArray], outs: Seque
     row = _only(op, keys)
     return choose(op, keys, ins, outs).prepare(ins, outs, call) if row is None else row.prepare(
         _forward(op), ins, outs, call)
+
+
+def at_once(op: Op, keys: Sequence[str], ins: Specs, outs: Sequence[Spec | None]
+            ) -> Callable[[Sequence[DeviceArray], Sequence[DeviceArray], Call], None]:
+    """A function that prepares an op for arrays of these specs, and runs it."""
+    row, forward = _only(op, keys), _forward(op)
+    if row is None:
+        return lambda ins, outs, call: prepare(op, keys, ins, outs, call)()
+    return lambda ins, outs, call: row.prepare(forward, ins, outs, call)()
 
 
 def _load(kind: type[Op], key: str) -> None:

@@ -274,6 +274,16 @@ class Op(OpTraits):
             raise MXNetError(f"{self.name} has no gradient on the CPU")
         self.prepare_backward(ins, outs, call)()
 
+    def at_once(self, ins: Sequence[Spec], outs: Sequence[Spec | None]
+                ) -> Callable[[Sequence[Any], Sequence[Any], Call], None]:
+        """A function that does what `forward` does for arrays of these specs."""
+        return self.forward
+
+    def backward_at_once(self, ins: Sequence[Spec], outs: Sequence[Spec | None]
+                         ) -> Callable[[Sequence[Any], Sequence[Any], Call], None]:
+        """A function that does what `backward` does for arrays of these specs."""
+        return self.backward
+
     def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         """A function without arguments that runs forward on these very arrays."""
         return partial(self.forward, ins, outs, call)
@@ -330,6 +340,10 @@ class Backward(Op):
 
     def forward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
         self.fwd.backward(ins, outs, call)
+
+    def at_once(self, ins: Sequence[Spec], outs: Sequence[Spec | None]
+                ) -> Callable[[Sequence[Any], Sequence[Any], Call], None]:
+        return self.fwd.backward_at_once(ins, outs)
 
     def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         return self.fwd.prepare_backward(ins, outs, call)
