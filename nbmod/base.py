@@ -159,6 +159,9 @@ DTYPE_FLAGS: dict[int, DType] = {
 DTYPE_FLAGS[9] = np.dtype("uint16")
 FLAG_OF_DTYPE = {dtype: flag for flag, dtype in DTYPE_FLAGS.items()}
 
+STORAGE_FLAGS = {"default": 0, "row_sparse": 1, "csr": 2}
+"""Storage type -> its number in files and in the attribute `__storage_type__` of variables."""
+
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """The end of an error message: `; did you mean 'x'?` if a known name is similar."""

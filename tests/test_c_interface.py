@@ -23,6 +23,7 @@ from nbmod.base import (
     mx_uint,
     py_str,
 )
+from nbmod.ndarray import ndarray
 
 
 def test_values_are_converted():
@@ -37,6 +38,17 @@ def test_values_are_converted():
     floats[0] = 5
     assert view.tolist() == [5, 2] and len(mx.base.ctypes2buffer(floats, 8)) == 8
     assert repr(_Null) == "_Null"
+
+
+def test_types_have_mxnets_numbers():
+    types = [None, np.float32, np.float64, np.float16, np.uint8, np.int32, np.int8, np.int64,
+             np.bool_]
+    assert [ndarray._DTYPE_NP_TO_MX[each] for each in types] == [*range(-1, 8)]
+    assert [ndarray._DTYPE_MX_TO_NP[number] for number in range(-1, 8)] == types
+    numbers = {"undefined": -1, "default": 0, "row_sparse": 1, "csr": 2}
+    assert numbers == ndarray._STORAGE_TYPE_STR_TO_ID
+    assert {number: name for name, number in numbers.items()} == ndarray._STORAGE_TYPE_ID_TO_STR
+    assert mx.sym.var("x", stype="csr").attr("__storage_type__") == "2"
 
 
 def test_handles_are_declared_and_calls_refused():

@@ -29,7 +29,7 @@ from typing import BinaryIO, NoReturn, Protocol
 
 import numpy as np
 
-from ..base import DTYPE_FLAGS, FLAG_OF_DTYPE, MXNetError
+from ..base import DTYPE_FLAGS, FLAG_OF_DTYPE, STORAGE_FLAGS, MXNetError
 from ..ops.device import CPU
 from ..ops.sparse.formats import CSR, RowSparse, Sparse, parts_of
 from .atomic import atomic_write
@@ -49,7 +49,7 @@ _MAX_NDIM = 32
 _CPU = (1, 0)
 _DEVICE_TYPES = (1, 2, 3, 5)
 _BFLOAT16 = 12
-_STYPES = {1: "row_sparse", 2: "csr"}
+_SPARSE_TYPES = {flag: stype for stype, flag in STORAGE_FLAGS.items() if stype != "default"}
 _CHUNK = 1 << 20
 
 
@@ -219,8 +219,8 @@ def _read_record(reader: _StreamReader) -> Stored:
     magic = reader.unpack_one("I", "an array record")
     if magic in (_V2, _V3):
         stype = reader.unpack_one("i", "storage type")
-        if stype in _STYPES and magic == _V2:
-            return _read_sparse(reader, _STYPES[stype])
+        if stype in _SPARSE_TYPES and magic == _V2:
+            return _read_sparse(reader, _SPARSE_TYPES[stype])
         if stype != 0:
             reader.fail("storage type 0 (dense), 1 (row_sparse) or 2 (csr)", str(stype), at=at + 4)
         return _read_dense(reader, _read_shape(reader), none_ndim=0 if magic == _V2 else -1)
@@ -419,8 +419,7 @@ def _record_head(array: Stored) -> bytes:
     if array is None:
         return struct.pack("<Iii", _V2, 0, 0)
     if isinstance(array, (CSR, RowSparse)):
-        stype = next(flag for flag, text in _STYPES.items() if text == array.stype)
-        head = struct.pack("<Ii", _V2, stype) + _shape_bytes(array.data.shape)
+        head = struct.pack("<Ii", _V2, STORAGE_FLAGS[array.stype]) + _shape_bytes(array.data.shape)
         head += _shape_bytes(array.shape) + struct.pack("<iii", *_CPU, _flag_of(array.data))
         return head + b"".join(struct.pack("<i", _flag_of(aux)) + _shape_bytes(aux.shape)
                                for aux in array.aux)

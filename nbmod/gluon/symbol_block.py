@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .. import symbol as sym
-from ..base import ArgumentError, CheckError, DTypeArg
+from ..base import STORAGE_FLAGS, ArgumentError, CheckError, DTypeArg
 from ..graph import Entry, Graph
 from ..ndarray import NDArray
 from ..symbol import Symbol
@@ -22,7 +22,7 @@ from .utils import Contexts
 
 __all__ = ["SymbolBlock"]
 
-_ROW_SPARSE = "1"
+_ROW_SPARSE = str(STORAGE_FLAGS["row_sparse"])
 
 
 class SymbolBlock(HybridBlock):

@@ -16,6 +16,7 @@ array is C-contiguous; code that writes to it calls `mutation.written`.
     mutation.py          caches that become stale when the memory of an array is written
     buffer_pool.py       reused memory for the batches of iterators
     dlpack.py            memory shared with other libraries
+    type_codes.py        numbers of element and storage types, under MXNet's names
     records.py           memory of arrays from records of files and pickles
     saving.py            `nd.save` and `nd.load`
     recording.py         the flags of `autograd`, per thread

@@ -27,6 +27,7 @@ from .fluent import fluent_methods
 from .host_array import as_dtype, host_array, reshape_argument
 from .operators import BINARY, Operators
 from .recording import STATE
+from .type_codes import *  # noqa: F403  # scripts import them from here
 
 if TYPE_CHECKING:
     from ..base import DTypeArg, Forwarded

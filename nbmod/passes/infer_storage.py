@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ..base import MXNetError, wrong_type
+from ..base import STORAGE_FLAGS, MXNetError, wrong_type
 from ..graph import Entry, Graph, Node
 from ..ops.internal import ZeroGradient
 from ..ops.op import Backward
@@ -23,8 +23,7 @@ from .gradient import gradient
 __all__ = ["Letters", "declared_storage", "falls_back", "gradient_storage",
            "infer_gradient_storage", "infer_storage", "letters_in"]
 
-_FLAGS = {"0": "default", "1": "row_sparse", "2": "csr"}
-"""Values of the attribute `__storage_type__` of variables."""
+_STYPE_OF_ATTR = {str(flag): stype for stype, flag in STORAGE_FLAGS.items()}
 
 Letters = dict[Entry, str]
 
@@ -33,7 +32,7 @@ def declared_storage(graph: Graph, stypes: Mapping[str, str]) -> dict[str, str]:
     """Storage types of variables that are not dense: from `stypes`, or their attributes."""
     if not isinstance(stypes, Mapping):
         raise wrong_type("simple_bind: stype_dict", stypes, "a dict of storage types by name")
-    declared = {node.name: stypes.get(node.name) or _FLAGS.get(
+    declared = {node.name: stypes.get(node.name) or _STYPE_OF_ATTR.get(
         node.attrs.get("__storage_type__", "0"), "") for node in graph.variables}
     for name, stype in declared.items():
         if stype not in LETTERS:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from ..base import FLAG_OF_DTYPE, ArgumentTypeError, MXNetError, wrong_type
+from ..base import FLAG_OF_DTYPE, STORAGE_FLAGS, ArgumentTypeError, MXNetError, wrong_type
 from ..core.interrupts import from_handler
 from ..graph import Entry, Node
 from .attribute import AttrScope
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 __all__ = ["Variable", "var", "Group", "load", "load_json", "fromjson", "pow", "power", "maximum",
            "minimum", "hypot", "zeros", "ones", "full", "arange", "linspace", "eye", "histogram",
            "split_v2"]
-
-_STORAGE = {"default": "0", "row_sparse": "1", "csr": "2"}
 
 
 def Variable(name: str, attr: dict[str, str] | None = None, shape: Shape | None = None,
@@ -86,15 +84,16 @@ def Variable(name: str, attr: dict[str, str] | None = None, shape: Shape | None 
     for key, text in attrs.items():
         if not isinstance(text, str):
             raise ValueError(f"Variable {name}: attribute {key} is {text!r}, expected text")
-    if stype is not None and stype not in _STORAGE:
-        raise MXNetError(f"Variable {name}: stype is {stype!r}, expected one of {list(_STORAGE)}")
+    if stype is not None and stype not in STORAGE_FLAGS:
+        raise MXNetError(f"Variable {name}: stype is {stype!r}, expected one of "
+                         f"{list(STORAGE_FLAGS)}")
     if not isinstance(init, (str, type(None))) and not hasattr(init, "dumps"):
         raise wrong_type(f"Variable {name}: init", init, "an initializer, or its name")
     values = {"__shape__": None if shape is None else str(shape),
               "__lr_mult__": lr_mult, "__wd_mult__": wd_mult,
               "__dtype__": None if dtype is None else _dtype_flag(name, dtype),
               "__init__": init if init is None or isinstance(init, str) else init.dumps(),
-              "__storage_type__": None if stype is None else _STORAGE[stype],
+              "__storage_type__": None if stype is None else str(STORAGE_FLAGS[stype]),
               "__profiler_scope__": profiler_scope}
     attrs.update({key: str(value) for key, value in values.items() if value is not None})
     for key, value in kwargs.items():
