@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..base import CheckError, MXNetError
+from ..base import CheckError, MXNetError, warn_user
 from ..context import cpu
 from ..core.interrupts import from_handler
 from ..ndarray import NDArray, array
@@ -103,8 +103,9 @@ class NDArrayIter(DataIter):
     Raises
     ------
     MXNetError
-        If there is no array, if the arrays have different numbers of samples, or for an invalid
-        `batch_size` or `last_batch_handle`.
+        If there is no array, if one has fewer samples than the first, or for an invalid
+        `batch_size` or `last_batch_handle`.  Samples beyond those of the first are left out, with
+        a warning.
     TypeError
         If `data` or `label` has another type.
 
@@ -140,10 +141,7 @@ class NDArrayIter(DataIter):
             if not values.shape:
                 raise MXNetError(f"NDArrayIter: {name} is a single element, expected samples along "
                                  "a first axis")
-        counts = {name: values.shape[0] for name, values in self.data + self.label}
-        if len(set(counts.values())) > 1:
-            raise MXNetError(f"NDArrayIter: numbers of samples differ: {counts}")
-        self.num_data = next(iter(counts.values()))
+        self.num_data = self._count_samples()
         self.data_list = [values for _, values in self.data + self.label]
         self.num_source = len(self.data_list)
         self.shuffle = shuffle
@@ -154,6 +152,17 @@ class NDArrayIter(DataIter):
         self._carried = self.idx[:0]
         self.cursor = -batch_size
         self.reset()
+
+    def _count_samples(self) -> int:
+        """The number of samples of the first array, which all others have, too."""
+        counts = {name: values.shape[0] for name, values in self.data + self.label}
+        first, count = next(iter(counts.items()))
+        if min(counts.values()) < count:
+            raise MXNetError(f"NDArrayIter: numbers of samples differ: {counts}")
+        if max(counts.values()) > count:
+            warn_user(f"NDArrayIter: numbers of samples differ: {counts}; only the first {count} "
+                      f"are read, as many as {first} has")
+        return count
 
     def _describe(self, named: list[tuple[str, NDArray]]) -> list[DataDesc]:
         return [DataDesc(name, (self.batch_size, *values.shape[1:]), values.dtype, self.layout)

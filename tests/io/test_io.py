@@ -78,7 +78,7 @@ def test_carried_samples_survive_shuffling():
 WRONG = [
     ([], [], {}, MXNetError, "data is empty"),
     ([(4, 2)], [(3,)], {}, MXNetError, "'data': 4, 'softmax_label': 3"),
-    ([(4, 2), (5, 2)], [], {}, MXNetError, "'_0_data': 4, '_1_data': 5"),
+    ([(5, 2), (4, 2)], [], {}, MXNetError, "'_0_data': 5, '_1_data': 4"),
     ([(4, 2)], [], {"last_batch_handle": "wrap"}, MXNetError, "'wrap'.*'roll_over'"),
     ([(4, 2)], [], {"batch_size": 0}, MXNetError, "batch_size is 0"),
 ]
@@ -89,6 +89,14 @@ def test_wrong_use(data, label, options, error, text):
     data, label = ([np.zeros(shape, np.float32) for shape in shapes] for shapes in (data, label))
     with pytest.raises(error, match=text):
         mx.io.NDArrayIter(data, label, **options)
+
+
+@pytest.mark.parametrize("handle", ["discard", "roll_over"])
+def test_samples_beyond_those_of_the_first_array_are_left_out(oracle, handle):
+    """Without 'pad': MXNet's padded labels have another length than the data."""
+    theirs = oracle.call("mx_scripts.run", "iteration", "longer", handle)
+    with pytest.warns(UserWarning, match="'data': 5, 'softmax_label': 8}; only the first 5"):
+        np.testing.assert_equal(iteration.longer(mx, handle), theirs)
 
 
 def test_descriptions(oracle):

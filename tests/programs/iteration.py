@@ -53,6 +53,12 @@ def epochs(mx: Any, kind: str, count: int, options: dict[str, Any], stops: list[
             "num_data": iterator.num_data}
 
 
+def longer(mx: Any, handle: str) -> list[Any]:
+    """Batches of five samples whose labels are eight."""
+    iterator = mx.io.NDArrayIter(np.arange(5.), np.arange(8.), 2, last_batch_handle=handle)
+    return [[batch.data[0].asnumpy(), batch.label[0].asnumpy()] for batch in iterator]
+
+
 def resized(mx: Any, count: int, size: int, reset_internal: bool) -> list[Any]:
     """First samples and padding of three epochs of a ResizeIter over batches of 3."""
     inner = mx.io.NDArrayIter(samples(count), batch_size=3)
