@@ -84,6 +84,19 @@ def _restore(block: Block, entries: dict[str, Any], where: str) -> None:
     block._restore_trace(entry)
     for child, (name, each) in zip(block._children.values(), children.items(), strict=True):
         _restore(child, {name: each}, where)
+    _rename_children(block, [entry["children"].get(each["orig_name"])
+                             for each in children.values()])
+
+
+def _rename_children(block: Block, attributes: list[str | None]) -> None:
+    """Register children under the names of the file, which those in the file of arrays begin with.
+
+    A child that is registered twice has one name in the file, so that children keep their own.
+    """
+    if None not in attributes and len({*attributes}) == len(attributes):
+        children = [*block._children.values()]
+        block._children.clear()
+        block._children.update(zip(attributes, children, strict=True))
 
 
 def _rename(block: Block, name: str) -> None:

@@ -58,6 +58,27 @@ def test_element_types_of_files_are_kept_or_taken(tmp_path):
     assert types == ["float32", "float16"]
 
 
+def test_children_have_the_names_of_the_file(oracle, tmp_path):
+    """The file of arrays begins with these; a network that counts its blocks has others."""
+    theirs = oracle.call("mx_scripts.run", "gluon_blocks", "renamed_children", str(tmp_path / "a"))
+    assert_like(gluon_blocks.renamed_children(mx, str(tmp_path / "b")), theirs, 0)
+
+
+def test_a_child_under_two_names_keeps_them(tmp_path):
+    def network():
+        net = mx.gluon.nn.Sequential(prefix="net_")
+        layer = mx.gluon.nn.Dense(2, in_units=2, prefix="net_layer_")
+        net.add(layer, layer)
+        return net
+
+    net, other = network(), network()
+    net.initialize()
+    net.save(str(tmp_path / "net"))
+    other.load(str(tmp_path / "net"))
+    x = mx.nd.ones((1, 2))
+    assert list(other._children) == ["0", "1"] and (net(x) == other(x)).asnumpy().all()
+
+
 def test_blocks_of_another_structure_are_refused(tmp_path):
     gluon_blocks.made(mx).save(str(tmp_path / "net"))
     with pytest.raises(mx.MXNetError, match="has 3 children, but .* has 2"):

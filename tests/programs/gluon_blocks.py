@@ -516,3 +516,37 @@ def file_errors(mx: Any, folder: str) -> list[tuple[str, Callable[[], object], i
 def load_absent(mx: Any, folder: str) -> Callable[[], object]:
     net = networks(mx)["Affine"](2, 4)
     return lambda: net.load_parameters(os.path.join(folder, "absent"))
+
+
+def renamed_children(mx: Any, prefix: str) -> list[Any]:
+    """Names of children, and the result, of a network read from files of one of other names."""
+    class Counted(mx.gluon.Block):  # type: ignore[misc, name-defined]  # a class of either library
+        """Children are named by numbers that begin where they ended for the last network."""
+
+        number = 0
+
+        def __init__(self, depth: int):
+            super().__init__()
+            for _ in range(2):
+                Counted.number += 1
+                block = Counted(depth - 1) if depth else mx.gluon.nn.Dense(2, in_units=2)
+                self.register_child(block, f"child{Counted.number}")
+
+        def forward(self, x: Any) -> Any:
+            for block in self._children.values():
+                x = block(x)
+            return x
+
+    x = mx.nd.array([[1, 2]])
+    found: list[Any] = []
+    for hybrid in (False, True):
+        net, other = Counted(1), Counted(1)
+        net.initialize(mx.init.One())
+        net.hybridize(hybrid)
+        before = net(x)
+        net.save(prefix)
+        other.load(prefix)
+        assert [*net._children] == [*other._children]
+        found += [before.asnumpy(), other(x).asnumpy(),
+                  sorted(other._collect_params_with_prefix())]
+    return found
