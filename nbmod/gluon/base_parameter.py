@@ -329,12 +329,17 @@ class Parameter:
             raise MXNetError(f"Cannot return a copy of Parameter {self.name} via row_sparse_data() "
                              f"because its storage type is {self._stype}. Please use data() "
                              "instead.")
+        results = self._check_and_get(arrays, ctx)
+        self._pull_rows(results, row_id)
+        return results
+
+    def _pull_rows(self, out: NDArray | list[NDArray], row_id: NDArray, full_idx: bool = False
+                   ) -> None:
+        """Fetch rows from the store of the trainer."""
         if self._trainer is None:
             raise MXNetError(f"Cannot get row_sparse data for Parameter {self.name!r} when no "
                              "Trainer is created with it.")
-        results = self._check_and_get(arrays, ctx)
-        self._trainer._row_sparse_pull(self, results, row_id)
-        return results
+        self._trainer._row_sparse_pull(self, out, row_id, full_idx)
 
     def set_data(self, data: NDArray) -> None:
         """Replace the values, in the arrays of all devices.
@@ -429,8 +434,9 @@ class Parameter:
     def _reduce(self) -> NDArray:
         """The mean of the copies, on the CPU."""
         if self._stype != "default":
-            rows = nd.arange(0, (self.shape or (0,))[0], dtype="int64")
-            return self.row_sparse_data(rows)
+            whole = nd.sparse.zeros(self._stype, self.shape, cpu(), self.dtype)
+            self._pull_rows(whole, nd.arange(0, len(whole), dtype="int64"), full_idx=True)
+            return whole
         copies = [x.as_in_context(cpu()) for x in self.list_data()]
         mean: NDArray = copies[0] if len(copies) == 1 else nd.add_n(*copies) / len(copies)
         return mean

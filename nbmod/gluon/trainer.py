@@ -119,7 +119,8 @@ class Trainer:
         if store is not None and "dist" in store.type:
             raise MXNetError("Cannot reset distributed KVStore.")
         self._kvstore: KVStoreBase | None = None
-        self._kv_initialized = self._distributed = self._update_on_kvstore = False
+        self._kv_initialized = self._distributed = False
+        self._update_on_kvstore: bool | None = None
         self._params_to_init = [*self._params]
 
     def _init_kvstore(self) -> None:
@@ -133,7 +134,7 @@ class Trainer:
                 raise ArgumentError("Please set update_on_kvstore=False when training with "
                                     f"{type(store).__name__}, which cannot update parameters")
             updates = chosen
-        self._kvstore, self._update_on_kvstore = store, updates
+        self._kvstore, self._update_on_kvstore = store, None if store is None else updates
         self._distributed = store is not None and "dist" in store.type
         if store is not None:
             if self._compression_params:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, ClassVar, Protocol, TypeVar
 from ..base import AbstractError, ArgumentError, CheckError, MXNetError, _as_list, did_you_mean
 from ..core.registry import enter
 from ..ndarray import NDArray
+from ..ndarray.recording import unrecorded
 
 if TYPE_CHECKING:
     from ..executor import Executor
@@ -32,6 +33,9 @@ BUILT_IN: dict[str, Callable[[], KVStoreBase]] = {}
 
 PerDevice = NDArray | Sequence[NDArray]
 """One array, or one for each device."""
+
+_TRANSFERS = ("init", "push", "pull", "pushpull", "broadcast", "row_sparse_pull", "assign")
+"""Methods that `autograd` does not record: they write to arrays that may be on its tape."""
 
 StoreClass = TypeVar("StoreClass", bound="type[KVStoreBase]")
 
@@ -65,6 +69,11 @@ class KVStoreBase:
     """Exchanges gradients during the backward pass, while `fit` runs (of distributed stores)."""
 
     kv_registry: ClassVar[dict[str, type[KVStoreBase]]] = {}
+
+    def __init_subclass__(cls) -> None:
+        for name in _TRANSFERS:
+            if name in vars(cls):
+                setattr(cls, name, unrecorded(vars(cls)[name]))
 
     @staticmethod
     def register(klass: StoreClass) -> StoreClass:

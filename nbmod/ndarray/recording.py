@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
+from functools import wraps
 from types import TracebackType
+from typing import ParamSpec, TypeVar
 
-__all__ = ["STATE", "RecordingScope"]
+__all__ = ["STATE", "RecordingScope", "unrecorded"]
+
+P, R = ParamSpec("P"), TypeVar("R")
 
 
 class _RecordingState(threading.local):
@@ -34,3 +39,19 @@ class RecordingScope:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
                  trace: TracebackType | None) -> None:
         STATE.recording, STATE.training = self._before.pop()
+
+
+def unrecorded(function: Callable[P, R]) -> Callable[P, R]:
+    """Decorate a function whose operations on arrays are not recorded.
+
+    Parameters
+    ----------
+    function : callable
+        Function or method.
+    """
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        with RecordingScope(False, None):
+            return function(*args, **kwargs)
+
+    return call

@@ -36,6 +36,13 @@ def test_states_are_read_both_ways(oracle, tmp_path, ours_first):
     assert_same(found, theirs, 1e-6, "weight")
 
 
+@pytest.mark.parametrize("program", ["broadcast_while_recording", "stores_while_recording",
+                                     "reduced_rows"])
+def test_stores_work_under_record_and_anywhere(oracle, program):
+    assert_like(getattr(gluon_trainer, program)(mx),
+                oracle.call("mx_scripts.run", "gluon_trainer", program), 0)
+
+
 def parameter(name="w", contexts=None, **kwargs):
     each = Parameter(name, shape=(2,), **kwargs)
     each.initialize("ones", ctx=contexts)
