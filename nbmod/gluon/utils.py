@@ -6,6 +6,7 @@ import hashlib
 import os
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -37,7 +38,13 @@ def split_data(data: NDArray, num_slice: int, batch_axis: int = 0, even_split: b
     batch_axis : int, default 0
         Axis of the samples.
     even_split : bool, default True
-        Whether slices of different sizes are an error; otherwise the last one is larger.
+        Whether slices of different sizes are an error; otherwise the first ones have a sample
+        more than the last ones.
+
+    Returns
+    -------
+    list of NDArray
+        Slices.  Those along the first axis share memory with `data`, and are csr if it is.
 
     Raises
     ------
@@ -48,6 +55,8 @@ def split_data(data: NDArray, num_slice: int, batch_axis: int = 0, even_split: b
     --------
     >>> [x.shape for x in mx.gluon.utils.split_data(mx.nd.ones((4, 2)), 2)]
     [(2, 2), (2, 2)]
+    >>> [len(x) for x in mx.gluon.utils.split_data(mx.nd.ones((8, 2)), 3, even_split=False)]
+    [3, 3, 2]
     """
     size = data.shape[batch_axis]
     if size < num_slice:
@@ -57,10 +66,12 @@ def split_data(data: NDArray, num_slice: int, batch_axis: int = 0, even_split: b
         raise ArgumentError(f"split_data: data of shape {data.shape} cannot be split evenly into "
                             f"{num_slice} slices along axis {batch_axis}; use a batch size that is "
                             f"a multiple of {num_slice}, or even_split=False")
-    step = size // num_slice
-    ends = [*(step * (i + 1) for i in range(num_slice - 1)), size]
+    step, rest = divmod(size, num_slice)
+    ends = [step * i + min(i, rest) for i in range(num_slice + 1)]
+    if batch_axis == 0:
+        return [data[begin:end] for begin, end in pairwise(ends)]
     return [nd.slice_axis(data, axis=batch_axis, begin=begin, end=end)
-            for begin, end in zip([0, *ends[:-1]], ends, strict=True)]
+            for begin, end in pairwise(ends)]
 
 
 def split_and_load(data: Any, ctx_list: Sequence[Context], batch_axis: int = 0,

@@ -10,7 +10,8 @@ import pytest
 
 import nbmod as mx
 from nbmod.base import MXNetError
-from tests.compare import assert_same
+from tests.compare import assert_like, assert_same
+from tests.programs import gluon_trainer
 
 MODULES = ("", ".block", ".trainer", ".nn", ".rnn", ".data", ".data.vision",
            ".data.vision.transforms", ".loss", ".utils", ".model_zoo", ".model_zoo.vision",
@@ -138,10 +139,15 @@ def test_gradients_are_set_to_zero_and_constants_have_none():
 # -- utils ----------------------------------------------------------------------------------------
 
 
-def test_batches_are_split_over_devices():
-    parts = mx.gluon.utils.split_and_load(np.arange(10).reshape(5, 2), [mx.cpu(0), mx.cpu(1)],
-                                          even_split=False)
-    assert [(x.shape, x.context) for x in parts] == [((2, 2), mx.cpu(0)), ((3, 2), mx.cpu(1))]
+def test_batches_are_split_as_in_mxnet(oracle):
+    theirs = oracle.call("mx_scripts.run", "gluon_trainer", "slices")
+    assert_like(gluon_trainer.slices(mx), theirs, 0)
+    assert theirs[0][0][1] == (7, 2)    # of 33 samples, 5 slices: the first ones are larger
+
+
+def test_batches_that_cannot_be_split_are_errors():
+    parts = mx.gluon.utils.split_and_load(np.arange(4), [mx.cpu(0), mx.cpu(1)])
+    assert [x.context for x in parts] == [mx.cpu(0), mx.cpu(1)]
     with pytest.raises(ValueError, match="cannot be split evenly into 2"):
         mx.gluon.utils.split_data(mx.nd.ones((5, 2)), 2)
     with pytest.raises(ValueError, match="too few for 6"):
