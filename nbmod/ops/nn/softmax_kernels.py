@@ -135,30 +135,29 @@ def _strips(x, y, scale, log, top, total):
                 y[r, k, j] = y[r, k, j] - total[r, j] if log else y[r, k, j] * total[r, j]
 
 
+@inlined(fastmath=True)
+def _row_backward(g, y, gx, scale, log, r):
+    """Row r of `_rows_backward`."""
+    total = y.dtype.type(0)
+    for k in range(y.shape[1]):
+        total += g[r, k] if log else g[r, k] * y[r, k]
+    for k in range(y.shape[1]):
+        gx[r, k] = scale * (g[r, k] - exponential(y[r, k], y.itemsize == 4) * total
+                            if log else y[r, k] * (g[r, k] - total))
+
+
 @kernel(parallel=True, fastmath=True)
 def _rows_backward(g, y, gx, scale, log):
     """gx = scale y (g - sum of g y), with log scale (g - exp(y) sum of g); all (R, K)."""
-    rows, size = y.shape
-    for r in prange(rows):
-        total = y.dtype.type(0)
-        for k in range(size):
-            total += g[r, k] if log else g[r, k] * y[r, k]
-        for k in range(size):
-            gx[r, k] = scale * (g[r, k] - exponential(y[r, k], y.itemsize == 4) * total
-                                if log else y[r, k] * (g[r, k] - total))
+    for r in prange(len(y)):
+        _row_backward(g, y, gx, scale, log, np.int64(r))
 
 
 @kernel(fastmath=True)
 def _few_rows_backward(g, y, gx, scale, log):
     """`_rows_backward` on the calling thread."""
-    rows, size = y.shape
-    for r in range(rows):
-        total = y.dtype.type(0)
-        for k in range(size):
-            total += g[r, k] if log else g[r, k] * y[r, k]
-        for k in range(size):
-            gx[r, k] = scale * (g[r, k] - exponential(y[r, k], y.itemsize == 4) * total
-                                if log else y[r, k] * (g[r, k] - total))
+    for r in range(len(y)):
+        _row_backward(g, y, gx, scale, log, r)
 
 
 @kernel(parallel=True, fastmath=True)
