@@ -45,8 +45,6 @@ TESTS = (
 COMPILED = {
     "test_a_script_with_fused_cells_and_checkpoints_runs": "takes a minute",
     "test_the_example_trains_on_two_processes": "takes minutes",
-    "test_norms_are_folded_first": "takes minutes",
-    "test_checkpoint_of_a_quantized_network": "takes minutes",
     "test_positions_are_those_of_a_search": "takes a minute",
     "comes_next[insightface_detection]": "takes half a minute",
     "test_commands_open_files_with_operators_of_ones_own": "measures the host's peak",
