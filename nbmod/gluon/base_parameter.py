@@ -434,7 +434,7 @@ class Parameter:
     def _reduce(self) -> NDArray:
         """The mean of the copies, on the CPU."""
         if self._stype != "default":
-            whole = nd.sparse.zeros(self._stype, self.shape, cpu(), self.dtype)
+            whole = nd.sparse.zeros(self._stype, self.shape or (), cpu(), self.dtype)
             self._pull_rows(whole, nd.arange(0, len(whole), dtype="int64"), full_idx=True)
             return whole
         copies = [x.as_in_context(cpu()) for x in self.list_data()]

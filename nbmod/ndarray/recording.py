@@ -10,7 +10,8 @@ from typing import ParamSpec, TypeVar
 
 __all__ = ["STATE", "RecordingScope", "unrecorded"]
 
-P, R = ParamSpec("P"), TypeVar("R")
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class _RecordingState(threading.local):
