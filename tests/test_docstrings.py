@@ -48,6 +48,7 @@ MODULES = (
     "nbmod.gluon.base_block",
     "nbmod.gluon.base_parameter",
     "nbmod.gluon.constant",
+    "nbmod.gluon.contrib.nn",
     "nbmod.gluon.data.batches",
     "nbmod.gluon.data.dataloader",
     "nbmod.gluon.data.dataset",

@@ -1,6 +1,6 @@
-"""`mx.gluon.contrib`: names of Gluon's experimental parts (see `nbmod.gluon`).
+"""`mx.gluon.contrib`: Gluon's experimental parts, most of them by name (see `nbmod.gluon`).
 
-Every name is a class that can be imported and subclassed, and refuses to make objects.
+Such a name is a class that can be imported and subclassed, and refuses to make objects.
 
     nn.py         layers
     cnn.py        convolutions
@@ -8,5 +8,5 @@ Every name is a class that can be imported and subclassed, and refuses to make o
     data.py       samplers and texts
     estimator.py  the trainer and its events
 
-Begin with `nn.py`.  Imports `gluon.absent`.
+Begin with `nn.py`.  Imports `gluon.absent`, `gluon.block` and `gluon.nn`.
 """
