@@ -49,6 +49,14 @@ def old_paths() -> object:
             mx.contrib.quantization.quantize_model, mx.safetensors.load_model]
 
 
+def blocks() -> mx.gluon.nn.HybridSequential:
+    net = mx.gluon.nn.HybridSequential()
+    net.add(mx.gluon.nn.BatchNorm(), mx.gluon.nn.MaxPool2D(2), mx.gluon.nn.ELU())
+    cell = mx.gluon.rnn.LSTMCell(4)
+    mx.gluon.rnn.BidirectionalCell(cell, mx.gluon.rnn.ZoneoutCell(cell))
+    return net
+
+
 mx.sym.Convolution(mx.sym.Variable("x"), kernl=(3, 3), num_filter=1)  # wrong
 mx.sym.Convolution(mx.sym.Variable("x"), kernel="large", num_filter=1)  # wrong
 mx.sym.Activation(mx.sym.Variable("x"), act_type="rellu")  # wrong

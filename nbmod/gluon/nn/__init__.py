@@ -17,6 +17,8 @@ from . import activations, basic_layers, conv_layers
 from .activations import *  # noqa: F403
 from .basic_layers import *  # noqa: F403
 from .conv_layers import *  # noqa: F403
+from .norm_layers import *  # noqa: F403
+from .pooling_layers import *  # noqa: F403
 
 __all__ = ["Block", "HybridBlock", "SymbolBlock", *activations.__all__, *basic_layers.__all__,
            *conv_layers.__all__]

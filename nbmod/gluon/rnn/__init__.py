@@ -13,6 +13,8 @@ Begin with `recurrent_cell.py`.  Imports `base`, `gluon.block`, `gluon.nn`, `glu
 from __future__ import annotations
 
 from . import rnn_cell, rnn_layer
+from .cell_containers import *  # noqa: F403
+from .cell_modifiers import *  # noqa: F403
 from .rnn_cell import *  # noqa: F403
 from .rnn_layer import *  # noqa: F403
 
