@@ -23,7 +23,7 @@ subclasses of them can be imported; making an object of one is an MXNetError.
     loss.py             losses
     trainer.py          `Trainer`: steps parameters with an optimizer
     utils.py            `split_and_load`, `clip_global_norm`, `download` and others
-    model_zoo/          networks for images, as symbols
+    model_zoo/          networks for images
     absent.py           makes the classes that exist by name only
     data/               data sets, and loaders of batches
     contrib/            names of experimental parts

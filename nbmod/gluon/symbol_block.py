@@ -50,11 +50,6 @@ class SymbolBlock(HybridBlock):
                  params: ParameterDict | Mapping[str, Parameter] | None = None):
         super().__init__()
         self._prefix = ""
-        self._take_graph(outputs, inputs, params)
-
-    def _take_graph(self, outputs: Any, inputs: Any,
-                    params: ParameterDict | Mapping[str, Parameter] | None) -> None:
-        """Make the trace and the parameters of a symbol."""
         variables, self._in_format = flatten(
             list(inputs) if isinstance(inputs, Symbol) else inputs, "input")
         results, self._out_format = flatten(outputs, "output")

@@ -19,7 +19,9 @@ MODULES = ("", ".block", ".trainer", ".nn", ".rnn", ".data", ".data.vision",
            ".contrib.data")
 FILES = (".data.dataloader", ".data.dataset", ".data.sampler", ".data.vision.datasets",
          ".nn.activations", ".nn.basic_layers", ".nn.conv_layers", ".rnn.rnn_cell",
-         ".rnn.rnn_layer")
+         ".rnn.rnn_layer", ".model_zoo.model_store",
+         *(f".model_zoo.vision.{family}" for family in (
+             "alexnet", "densenet", "inception", "mobilenet", "resnet", "squeezenet", "vgg")))
 PROCESSES = {"ConnectionWrapper", "DataLoaderV1", "Queue", "SimpleQueue", "fetcher_loop_v1",
              "rebuild_ndarray", "rebuild_np_ndarray", "reduce_ndarray", "reduce_np_ndarray",
              "worker_loop_v1"}

@@ -46,45 +46,6 @@ def public_names(module: str) -> list[str]:
             and value.__module__.startswith(found.__name__)]
 
 
-def zoo_graphs(calls: list[tuple[str, dict[str, Any]]]) -> list[tuple[str, dict[str, str]]]:
-    """Of networks of the model zoo: the symbol, and names in files by name of the parameter."""
-    found = []
-    for name, arguments in calls:
-        net = _zoo_network(name, arguments)
-        keys = {each.name: key for key, each in net._collect_params_with_prefix().items()}
-        found.append((net(mx.sym.var("data")).tojson(), keys))
-    return found
-
-
-def zoo_values(name: str, arguments: dict[str, Any], shape: tuple[int, ...], prefix: str
-               ) -> dict[str, Any]:
-    """Write the files of a network of the model zoo; data, output, gradient, and changed means."""
-    net = _zoo_network(name, arguments)
-    mx.random.seed(0)
-    net.initialize(mx.init.Xavier())
-    net.hybridize()
-    data = mx.nd.array(np.random.default_rng(0).standard_normal(shape).astype(np.float32))
-    output = net(data).asnumpy()
-    net.save_parameters(prefix + ".params")
-    net.export(prefix)
-    with mx.autograd.record():
-        value = mx.nd.square(net(data)).sum()
-    value.backward()
-    parameters = net.collect_params()
-    return {"data": data.asnumpy(), "output": output,
-            "gradients": {key: each.grad().asnumpy() for key, each in parameters.items()
-                          if each.grad_req != "null"},
-            "states": {key: each.data().asnumpy() for key, each in parameters.items()
-                       if "running" in key}}
-
-
-def _zoo_network(name: str, arguments: dict[str, Any]) -> Any:
-    vision = mx.gluon.model_zoo.vision
-    if "block" in arguments:
-        arguments = {**arguments, "block": getattr(vision, arguments["block"])}
-    return getattr(vision, name)(**arguments)
-
-
 def names_of(module: str) -> list[str]:
     """Public names of a module of MXNet that are no modules."""
     found = importlib.import_module(f"mxnet.{module}")

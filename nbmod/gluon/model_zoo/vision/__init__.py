@@ -1,8 +1,9 @@
 """`mx.gluon.model_zoo.vision`: networks for images.
 
-Each is a `SymbolBlock` whose graph and parameters are named as in MXNet: files that MXNet's
-`save_parameters` and `export` have written can be loaded, and `net.symbol` goes to `mx.mod.Module`.
-`get_model` is here; each file has one family and its functions, such as `resnet50_v1`.
+Each is a `HybridBlock` of two parts, `features` and `output`, whose graph and parameters are named
+as in MXNet: files that MXNet's `save_parameters` and `export` have written can be loaded, and
+`net.symbol` goes to `mx.mod.Module`.  `get_model` is here; each file has one family and its
+functions, such as `resnet50_v1`.
 
     alexnet.py     AlexNet, the shortest
     vgg.py         VGG with 11 to 19 layers, with and without batch normalization
@@ -12,7 +13,8 @@ Each is a `SymbolBlock` whose graph and parameters are named as in MXNet: files 
     resnet.py      ResNet with 18 to 152 layers, versions 1 and 2
     mobilenet.py   MobileNet, versions 1 and 2, by width
 
-Begin with `alexnet.py`.  Imports `base`, `context`, `gluon.model_zoo`, `initializer` and `symbol`.
+Begin with `alexnet.py`.  Imports `base`, `context`, `gluon.block`,
+`gluon.contrib`, `gluon.model_zoo`, `gluon.nn` and `initializer`.
 
 Examples
 --------
@@ -30,8 +32,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ....base import ArgumentError
+from ..image_network import ImageNetwork
 from ..model_store import MODELS
-from ..network import Network
 from .alexnet import *  # noqa: F403
 from .densenet import *  # noqa: F403
 from .inception import *  # noqa: F403
@@ -44,7 +46,7 @@ _FUNCTIONS = {name: name.replace(".", "_").replace("mobilenetv", "mobilenet_v")
               .replace("inceptionv", "inception_v") for name in MODELS}
 
 
-def get_model(name: str, **kwargs: Any) -> Network:
+def get_model(name: str, **kwargs: Any) -> ImageNetwork:
     """Make a network by its name.
 
     Parameters
@@ -69,5 +71,5 @@ def get_model(name: str, **kwargs: Any) -> Network:
     if key not in MODELS:
         raise ArgumentError(f"Model {key} is not supported. Available options are\n\t"
                             + "\n\t".join(MODELS))
-    make: Callable[..., Network] = globals()[_FUNCTIONS[key]]
+    make: Callable[..., ImageNetwork] = globals()[_FUNCTIONS[key]]
     return make(**kwargs)

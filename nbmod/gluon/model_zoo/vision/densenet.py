@@ -5,25 +5,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ....base import NoSuchKey
 from ....context import Context
-from ....symbol import Symbol
-from ..builder import Builder
-from ..network import Classifier, Network, load_pretrained, variant
+from ... import nn
+from ...block import HybridBlock
+from ...contrib.nn import HybridConcurrent, Identity
+from ..image_network import ImageNetwork, load_pretrained, variant
 
 __all__ = ["DenseNet", "densenet121", "densenet161", "densenet169", "densenet201"]
 
-_SPECS = {121: (64, 32, (6, 12, 24, 16)), 161: (96, 48, (6, 12, 36, 24)),
-          169: (64, 32, (6, 12, 32, 32)), 201: (64, 32, (6, 12, 48, 32))}
-"""Number of layers -> (filters of the first layer, growth, layers of each block)."""
+densenet_spec = {121: (64, 32, [6, 12, 24, 16]), 161: (96, 48, [6, 12, 36, 24]),
+                 169: (64, 32, [6, 12, 32, 32]), 201: (64, 32, [6, 12, 48, 32])}
+"""Number of layers -> (channels of the first layer, growth, layers of each block)."""
 
 
-class DenseNet(Classifier):
-    """DenseNet.
+class DenseNet(ImageNetwork):
+    """DenseNet (Huang et al., 2017).
 
     Parameters
     ----------
     num_init_features : int
-        Filters of the first layer.
+        Channels of the first layer.
     growth_rate : int
         Channels that a layer adds.
     block_config : sequence of int
@@ -35,49 +37,61 @@ class DenseNet(Classifier):
     classes : int, default 1000
         Number of classes.
     **kwargs
-        `prefix` and `params` of `Network`.
+        `prefix` and `params`, as for `HybridBlock`.
+
+    Examples
+    --------
+    >>> net = mx.gluon.model_zoo.vision.DenseNet(8, 4, [2, 2], classes=10)
+    >>> net.symbol.infer_shape(data=(1, 3, 64, 64))[1]
+    [(1, 10)]
     """
 
     def __init__(self, num_init_features: int, growth_rate: int, block_config: Sequence[int],
                  bn_size: int = 4, dropout: float = 0, classes: int = 1000, **kwargs: Any):
-        self._initial, self._growth, self._blocks = num_init_features, growth_rate, block_config
-        self._inner, self._dropout = bn_size * growth_rate, dropout
-        super().__init__(classes, **kwargs)
-
-    def _features(self, net: Builder, x: Symbol) -> Symbol:
-        x = net.conv(x, self._initial, 7, 2, 3, bias=False)
-        x = net.max_pool(_norm_relu(net, x), 3, 2, 1)
-        channels = self._initial
-        for index, layers in enumerate(self._blocks, 1):
-            stage = net.child(prefix=f"stage{index}_")
-            for _ in range(layers):
-                x = self._layer(stage.child(), x)
-            channels += layers * self._growth
-            if index < len(self._blocks):
-                channels //= 2
-                x = _transition(net.child(), x, channels)
-        return net.flatten(net.avg_pool(_norm_relu(net, x), 7))
-
-    def _layer(self, net: Builder, x: Symbol) -> Symbol:
-        """Add channels to those of the data."""
-        net.child()  # the identity
-        new = net.child()
-        y = new.conv(_norm_relu(new, x), self._inner, 1, bias=False)
-        y = new.conv(_norm_relu(new, y), self._growth, 3, pad=1, bias=False)
-        return net.concat(x, new.dropout(y, self._dropout) if self._dropout else y)
+        super().__init__(**kwargs)
+        with self.name_scope():
+            self.features = features = nn.HybridSequential(prefix="")
+            features.add(nn.Conv2D(num_init_features, 7, 2, 3, use_bias=False), *_norm_relu(),
+                         nn.MaxPool2D(3, 2, 1))
+            channels = num_init_features
+            for index, layers in enumerate(block_config, 1):
+                if index > 1:
+                    channels //= 2
+                    features.add(_transition(channels))
+                stage = nn.HybridSequential(prefix=f"stage{index}_")
+                with stage.name_scope():
+                    stage.add(*(_layer(growth_rate, bn_size, dropout) for _ in range(layers)))
+                features.add(stage)
+                channels += layers * growth_rate
+            features.add(*_norm_relu(), nn.AvgPool2D(7), nn.Flatten())
+            self.output = nn.Dense(classes)
 
 
-def _norm_relu(net: Builder, x: Symbol) -> Symbol:
-    return net.relu(net.batch_norm(x))
+def _layer(growth: int, bn_size: int, dropout: float) -> HybridConcurrent:
+    """Channels of the data, and new ones."""
+    added = nn.HybridSequential(prefix="")
+    added.add(*_norm_relu(), nn.Conv2D(bn_size * growth, 1, use_bias=False),
+              *_norm_relu(), nn.Conv2D(growth, 3, padding=1, use_bias=False))
+    if dropout:
+        added.add(nn.Dropout(dropout))
+    layer = HybridConcurrent(axis=1, prefix="")
+    layer.add(Identity(), added)
+    return layer
 
 
-def _transition(net: Builder, x: Symbol, filters: int) -> Symbol:
-    """Halve the channels, height and width."""
-    return net.avg_pool(net.conv(_norm_relu(net, x), filters, 1, bias=False), 2)
+def _transition(channels: int) -> nn.HybridSequential:
+    """Fewer channels, and half the height and width."""
+    layers = nn.HybridSequential(prefix="")
+    layers.add(*_norm_relu(), nn.Conv2D(channels, 1, use_bias=False), nn.AvgPool2D(2, 2))
+    return layers
+
+
+def _norm_relu() -> list[HybridBlock]:
+    return [nn.BatchNorm(), nn.Activation("relu")]
 
 
 def get_densenet(num_layers: int, pretrained: bool = False, ctx: Context | None = None,
-                 root: str | None = None, **kwargs: Any) -> Network:
+                 root: str | None = None, **kwargs: Any) -> DenseNet:
     """Make a DenseNet.
 
     Parameters
@@ -88,8 +102,16 @@ def get_densenet(num_layers: int, pretrained: bool = False, ctx: Context | None 
         As for `alexnet`.
     **kwargs
         Arguments of `DenseNet`.
+
+    Raises
+    ------
+    KeyError
+        For another number of layers.
     """
-    net = DenseNet(*_SPECS[num_layers], **kwargs)
+    if num_layers not in densenet_spec:
+        raise NoSuchKey(f"get_densenet: num_layers is {num_layers!r}, expected one of "
+                        f"{[*densenet_spec]}")
+    net = DenseNet(*densenet_spec[num_layers], **kwargs)
     return load_pretrained(net, f"densenet{num_layers}", pretrained, ctx, root)
 
 

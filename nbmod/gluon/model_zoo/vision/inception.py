@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from ....context import Context
-from ....symbol import Symbol
-from ..builder import Builder
-from ..network import Classifier, Network, load_pretrained
+from ... import nn
+from ...block import HybridBlock
+from ...contrib.nn import HybridConcurrent
+from ..image_network import ImageNetwork, load_pretrained
 
 __all__ = ["Inception3", "inception_v3"]
 
 Size = int | tuple[int, int]
 Convolution = tuple[int, Size] | tuple[int, Size, int]
-"""Filters, kernel, and stride if it is not 1; images are padded to keep their size if it is 1."""
-Branch = Sequence[Convolution | str]
+"""Channels, kernel, and stride if it is not 1; images are padded to keep their size if it is 1."""
+Branch = list[Convolution | str]
 """Layers one after the other; 'avg' and 'max' are pooling."""
 
 _ROW, _COLUMN = (1, 7), (7, 1)
@@ -38,68 +38,102 @@ _BLOCKS: dict[str, list[Branch]] = {
     "D": [[(192, 1), (320, 3, 2)], [(192, 1), (192, _ROW), (192, _COLUMN), (192, 3, 2)], ["max"]]}
 
 
-class Inception3(Classifier):
-    """Inception version 3, for images of 299 x 299 pixels.
+class Inception3(ImageNetwork):
+    """Inception version 3, for images of 299 x 299 pixels (Szegedy et al., 2015).
 
     Parameters
     ----------
     classes : int, default 1000
         Number of classes.
     **kwargs
-        `prefix` and `params` of `Network`.
+        `prefix` and `params`, as for `HybridBlock`.
+
+    Examples
+    --------
+    >>> net = mx.gluon.model_zoo.vision.Inception3(classes=10)
+    >>> net.symbol.infer_shape(data=(1, 3, 299, 299))[1]
+    [(1, 10)]
     """
 
-    def _features(self, net: Builder, x: Symbol) -> Symbol:
-        x = _conv(net.child(), x, 32, 3, 2)
-        x = _conv(net.child(), x, 32, 3, pad=0)
-        x = net.max_pool(_conv(net.child(), x, 64, 3), 3, 2)
-        x = _conv(net.child(), x, 80, 1)
-        x = net.max_pool(_conv(net.child(), x, 192, 3, pad=0), 3, 2)
-        for name, branches in _BLOCKS.items():
-            block = net.child(prefix=f"{name}_")
-            x = block.concat(*(_branch(block.child(), x, layers) for layers in branches))
-        for name in ("E1", "E2"):
-            x = _e(net.child(prefix=f"{name}_"), x)
-        return net.dropout(net.avg_pool(x, 8))
+    def __init__(self, classes: int = 1000, **kwargs: Any):
+        super().__init__(**kwargs)
+        with self.name_scope():
+            self.features = features = nn.HybridSequential(prefix="")
+            features.add(_conv(32, 3, 2), _conv(32, 3, padding=0), _conv(64, 3), nn.MaxPool2D(3, 2),
+                         _conv(80, 1), _conv(192, 3, padding=0), nn.MaxPool2D(3, 2))
+            for name, branches in _BLOCKS.items():
+                block = HybridConcurrent(axis=1, prefix=f"{name}_")
+                with block.name_scope():
+                    block.add(*(_sequence(layers) for layers in branches))
+                features.add(block)
+            features.add(_last_block("E1_"), _last_block("E2_"), nn.AvgPool2D(8), nn.Dropout(0.5))
+            self.output = nn.Dense(classes)
 
 
-def _e(net: Builder, x: Symbol) -> Symbol:
-    """The last blocks, in which two branches divide again."""
-    return net.concat(_branch(net.child(), x, [(320, 1)]),
-                      _divided(net.child(), x, [(384, 1)]),
-                      _divided(net.child(), x, [(448, 1), (384, 3)]),
-                      _branch(net.child(), x, ["avg", (192, 1)]))
+def _last_block(prefix: str) -> HybridConcurrent:
+    """Branches two of which divide again."""
+    block = HybridConcurrent(axis=1, prefix=prefix)
+    with block.name_scope():
+        block.add(_sequence([(320, 1)]), _divided([(384, 1)]), _divided([(448, 1), (384, 3)]),
+                  _sequence(["avg", (192, 1)]))
+    return block
 
 
-def _divided(net: Builder, x: Symbol, layers: Branch) -> Symbol:
-    x = _branch(net.child(), x, layers)
-    halves = net.child()
-    return halves.concat(*(_branch(halves.child(), x, [(384, kernel)])
-                           for kernel in ((1, 3), (3, 1))))
+def _divided(layers: Branch) -> nn.HybridSequential:
+    """Layers, and then a row and a column side by side."""
+    branch = nn.HybridSequential(prefix="")
+    branch.add(_sequence(layers))
+    halves = HybridConcurrent(axis=1, prefix="")
+    halves.add(_sequence([(384, (1, 3))]), _sequence([(384, (3, 1))]))
+    branch.add(halves)
+    return branch
 
 
-def _branch(net: Builder, x: Symbol, layers: Branch) -> Symbol:
-    for layer in layers:
-        if layer == "avg":
-            x = net.avg_pool(x, 3, 1, 1)
-        elif layer == "max":
-            x = net.max_pool(x, 3, 2)
-        elif not isinstance(layer, str):
-            x = _conv(net.child(), x, *layer)
-    return x
+def _sequence(layers: Branch) -> nn.HybridSequential:
+    branch = nn.HybridSequential(prefix="")
+    branch.add(*map(_layer, layers))
+    return branch
 
 
-def _conv(net: Builder, x: Symbol, filters: int, kernel: Size, stride: int = 1,
-          pad: Size | None = None) -> Symbol:
-    if pad is None:
+def _layer(layer: Convolution | str) -> HybridBlock:
+    if layer == "avg":
+        return nn.AvgPool2D(3, 1, 1)
+    return nn.MaxPool2D(3, 2) if isinstance(layer, str) else _conv(*layer)
+
+
+def _conv(channels: int, kernel: Size, stride: int = 1, padding: Size | None = None
+          ) -> nn.HybridSequential:
+    if padding is None:
         height, width = (kernel, kernel) if isinstance(kernel, int) else kernel
-        pad = (height // 2, width // 2) if stride == 1 else 0
-    x = net.conv(x, filters, kernel, stride, pad, bias=False)
-    return net.relu(net.batch_norm(x, eps=0.001))
+        padding = (height // 2, width // 2) if stride == 1 else 0
+    layers = nn.HybridSequential(prefix="")
+    layers.add(nn.Conv2D(channels, kernel, stride, padding, use_bias=False),
+               nn.BatchNorm(epsilon=0.001), nn.Activation("relu"))
+    return layers
+
+
+def make_aux(classes: int) -> nn.HybridSequential:
+    """Make the classifier that helps to train Inception version 3, for features of 17 x 17.
+
+    Parameters
+    ----------
+    classes : int
+        Number of classes.
+
+    Examples
+    --------
+    >>> net = mx.gluon.model_zoo.vision.inception.make_aux(classes=10)
+    >>> net(mx.sym.var("data")).infer_shape(data=(1, 768, 17, 17))[1]
+    [(1, 10)]
+    """
+    layers = nn.HybridSequential(prefix="")
+    layers.add(nn.AvgPool2D(5, 3), _conv(128, 1), _conv(768, 5, padding=0), nn.Flatten(),
+               nn.Dense(classes))
+    return layers
 
 
 def inception_v3(pretrained: bool = False, ctx: Context | None = None, root: str | None = None,
-                 **kwargs: Any) -> Network:
+                 **kwargs: Any) -> Inception3:
     """Make Inception version 3.
 
     Parameters

@@ -1,123 +1,193 @@
-"""MobileNet."""
+"""MobileNet, versions 1 and 2."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from ....context import Context
-from ....symbol import Symbol
-from ..builder import Builder
-from ..network import Classifier, Network, load_pretrained, variant
+from ... import nn
+from ...block import HybridBlock
+from ..image_network import ImageNetwork, load_pretrained, variant
 
 __all__ = ["MobileNet", "MobileNetV2", "get_mobilenet", "get_mobilenet_v2", "mobilenet0_25",
            "mobilenet0_5", "mobilenet0_75", "mobilenet1_0", "mobilenet_v2_0_25",
            "mobilenet_v2_0_5", "mobilenet_v2_0_75", "mobilenet_v2_1_0"]
 
 _STAGES = ((64, 1, 1), (128, 2, 2), (256, 2, 2), (512, 2, 6), (1024, 2, 2))
-"""Filters, stride of the first layer, layers."""
+"""Channels, stride of the first layer, layers."""
 _BOTTLENECKS = ((16, 1, 1), (24, 2, 2), (32, 2, 3), (64, 2, 4), (96, 1, 3), (160, 2, 3),
                 (320, 1, 1))
-"""Filters, stride of the first layer and layers of linear bottlenecks."""
+"""Channels, stride of the first layer and layers of linear bottlenecks."""
 
 
-class MobileNet(Classifier):
-    """MobileNet.
+class RELU6(HybridBlock):
+    """Elements between 0 and 6; others become the nearer of both.
+
+    Parameters
+    ----------
+    **kwargs
+        `prefix` and `params`, as for `HybridBlock`.
+
+    Examples
+    --------
+    >>> block = mx.gluon.model_zoo.vision.mobilenet.RELU6()
+    >>> block(mx.nd.array([-1, 3, 8])).asnumpy().tolist()
+    [0.0, 3.0, 6.0]
+    """
+
+    def __init__(self, **kwargs: Any):
+        super().__init__(**kwargs)
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:
+        return F.clip(x, 0, 6, name="relu6")
+
+
+class LinearBottleneck(HybridBlock):
+    """Convolutions that expand channels, mix each one's pixels, and reduce to few.
+
+    The data are added if the result has their shape.
+
+    Parameters
+    ----------
+    in_channels : int
+        Channels of the data.
+    channels : int
+        Channels of the result.
+    t : int
+        Factor of the expansion.
+    stride : int
+        Stride of the convolution in the middle.
+    **kwargs
+        `prefix` and `params`, as for `HybridBlock`.
+
+    Examples
+    --------
+    >>> block = mx.gluon.model_zoo.vision.mobilenet.LinearBottleneck(8, 16, t=6, stride=2)
+    >>> block(mx.sym.var("data")).infer_shape(data=(1, 8, 14, 14))[1]
+    [(1, 16, 7, 7)]
+    """
+
+    def __init__(self, in_channels: int, channels: int, t: int, stride: int, **kwargs: Any):
+        super().__init__(**kwargs)
+        self.use_shortcut = stride == 1 and in_channels == channels
+        inner = in_channels * t
+        with self.name_scope():
+            self.out = nn.HybridSequential()
+            self.out.add(*_conv_norm(inner, 1), RELU6(),
+                         *_conv_norm(inner, 3, stride, groups=inner), RELU6(),
+                         *_conv_norm(channels, 1))
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:
+        out = self.out(x)
+        return F.elemwise_add(out, x) if self.use_shortcut else out
+
+
+class MobileNet(ImageNetwork):
+    """MobileNet (Howard et al., 2017).
 
     Parameters
     ----------
     multiplier : float, default 1.0
-        Factor of the number of filters.
+        Factor of the number of channels.
     classes : int, default 1000
         Number of classes.
     **kwargs
-        `prefix` and `params` of `Network`.
+        `prefix` and `params`, as for `HybridBlock`.
+
+    Examples
+    --------
+    >>> net = mx.gluon.model_zoo.vision.MobileNet(0.25, classes=10)
+    >>> net.symbol.infer_shape(data=(1, 3, 32, 32))[1]
+    [(1, 10)]
     """
 
     def __init__(self, multiplier: float = 1.0, classes: int = 1000, **kwargs: Any):
-        self._multiplier = multiplier
-        super().__init__(classes, **kwargs)
+        super().__init__(**kwargs)
+        inputs = int(32 * multiplier)
+        with self.name_scope():
+            self.features = features = nn.HybridSequential(prefix="")
+            features.add(*_conv_norm(inputs, 3, 2), nn.Activation("relu"))
+            for size, first, layers in _STAGES:
+                channels = int(size * multiplier)
+                for index in range(layers):
+                    features.add(
+                        *_conv_norm(inputs, 3, 1 if index else first, groups=inputs),
+                        nn.Activation("relu"), *_conv_norm(channels, 1), nn.Activation("relu"))
+                    inputs = channels
+            features.add(nn.GlobalAvgPool2D(), nn.Flatten())
+            self.output = nn.Dense(classes)
 
-    def _features(self, net: Builder, x: Symbol) -> Symbol:
-        inputs = int(32 * self._multiplier)
-        x = net.relu(_conv_norm(net, x, inputs, 3, 2))
-        for size, first, layers in _STAGES:
-            filters = int(size * self._multiplier)
-            for index in range(layers):
-                x = net.relu(_conv_norm(net, x, inputs, 3, 1 if index else first, groups=inputs))
-                x = net.relu(_conv_norm(net, x, filters, 1))
-                inputs = filters
-        return net.flatten(net.global_avg_pool(x))
 
-
-class MobileNetV2(Classifier):
-    """MobileNetV2.
+class MobileNetV2(ImageNetwork):
+    """MobileNetV2 (Sandler et al., 2018).
 
     Parameters
     ----------
     multiplier, classes, **kwargs
         As for `MobileNet`.
+
+    Examples
+    --------
+    >>> net = mx.gluon.model_zoo.vision.MobileNetV2(0.25, classes=10)
+    >>> net.symbol.infer_shape(data=(1, 3, 32, 32))[1]
+    [(1, 10)]
     """
 
-    _prefixes = "features_", "output_"
-
     def __init__(self, multiplier: float = 1.0, classes: int = 1000, **kwargs: Any):
-        self._multiplier = multiplier
-        super().__init__(classes, **kwargs)
+        super().__init__(**kwargs)
+        with self.name_scope():
+            self.features = nn.HybridSequential(prefix="features_")
+            with self.features.name_scope():
+                self._add_features(self.features, multiplier)
+            self.output = output = nn.HybridSequential(prefix="output_")
+            with output.name_scope():
+                output.add(nn.Conv2D(classes, 1, use_bias=False, prefix="pred_"), nn.Flatten())
 
-    def _features(self, net: Builder, x: Symbol) -> Symbol:
-        inputs = int(32 * self._multiplier)
-        x = net.relu6(_conv_norm(net, x, inputs, 3, 2))
+    @staticmethod
+    def _add_features(features: nn.HybridSequential, multiplier: float) -> None:
+        inputs = int(32 * multiplier)
+        features.add(*_conv_norm(inputs, 3, 2), RELU6())
         for stage, (size, first, layers) in enumerate(_BOTTLENECKS):
-            filters = int(size * self._multiplier)
+            channels = int(size * multiplier)
             for index in range(layers):
-                x = _bottleneck(net.child(hint="linearbottleneck"), x, inputs, filters,
-                                1 if index else first, 6 if stage else 1)
-                inputs = filters
-        last = int(1280 * self._multiplier) if self._multiplier > 1 else 1280
-        return net.global_avg_pool(net.relu6(_conv_norm(net, x, last, 1)))
-
-    def _output(self, net: Builder, x: Symbol) -> Symbol:
-        net = net.child("output", prefix=self._prefixes[1])
-        return net.flatten(net.conv(x, self._classes, 1, bias=False, prefix="pred_"))
+                features.add(LinearBottleneck(inputs, channels, 6 if stage else 1,
+                                              1 if index else first))
+                inputs = channels
+        last = int(1280 * multiplier) if multiplier > 1 else 1280
+        features.add(*_conv_norm(last, 1), RELU6(), nn.GlobalAvgPool2D())
 
 
-def _conv_norm(net: Builder, x: Symbol, filters: int, kernel: int, stride: int = 1,
-               groups: int = 1) -> Symbol:
-    return net.batch_norm(net.conv(x, filters, kernel, stride, kernel // 2, groups=groups,
-                                   bias=False))
-
-
-def _bottleneck(net: Builder, x: Symbol, inputs: int, filters: int, stride: int, expansion: int
-                ) -> Symbol:
-    """Expand, convolve channel by channel, and reduce, around which an equal shape is added."""
-    out, inner = net.child("out"), inputs * expansion
-    y = out.relu6(_conv_norm(out, x, inner, 1))
-    y = out.relu6(_conv_norm(out, y, inner, 3, stride, groups=inner))
-    y = _conv_norm(out, y, filters, 1)
-    return net.plus(y, x, "elemwise_add") if stride == 1 and inputs == filters else y
+def _conv_norm(channels: int, kernel: int, stride: int = 1, groups: int = 1) -> list[HybridBlock]:
+    return [nn.Conv2D(channels, kernel, stride, kernel // 2, groups=groups, use_bias=False),
+            nn.BatchNorm()]
 
 
 def get_mobilenet(multiplier: float, pretrained: bool = False, ctx: Context | None = None,
-                  root: str | None = None, **kwargs: Any) -> Network:
+                  root: str | None = None, **kwargs: Any) -> MobileNet:
     """Make a MobileNet.
 
     Parameters
     ----------
     multiplier : float
-        Factor of the number of filters.
+        Factor of the number of channels.
     pretrained : bool, default False
         Whether to load MXNet's parameters, which exist for 0.25, 0.5, 0.75 and 1.
     ctx, root
         As for `alexnet`.
     **kwargs
         Arguments of `MobileNet`.
+
+    Raises
+    ------
+    ValueError
+        If MXNet has no parameters for the multiplier.
     """
     net = MobileNet(multiplier, **kwargs)
     return load_pretrained(net, f"mobilenet{_text(multiplier)}", pretrained, ctx, root)
 
 
 def get_mobilenet_v2(multiplier: float, pretrained: bool = False, ctx: Context | None = None,
-                     root: str | None = None, **kwargs: Any) -> Network:
+                     root: str | None = None, **kwargs: Any) -> MobileNetV2:
     """Make a MobileNetV2.
 
     Parameters
@@ -126,6 +196,11 @@ def get_mobilenet_v2(multiplier: float, pretrained: bool = False, ctx: Context |
         As for `get_mobilenet`.
     **kwargs
         Arguments of `MobileNetV2`.
+
+    Raises
+    ------
+    ValueError
+        If MXNet has no parameters for the multiplier.
     """
     net = MobileNetV2(multiplier, **kwargs)
     return load_pretrained(net, f"mobilenetv2_{_text(multiplier)}", pretrained, ctx, root)
@@ -133,7 +208,8 @@ def get_mobilenet_v2(multiplier: float, pretrained: bool = False, ctx: Context |
 
 def _text(multiplier: float) -> str:
     """The multiplier in names of files."""
-    return str(round(float(multiplier), 2))
+    text = f"{multiplier:.2f}"
+    return text[:-1] if text in ("1.00", "0.50") else text
 
 
 mobilenet1_0 = variant("mobilenet1_0", get_mobilenet, 1.0)

@@ -7,27 +7,23 @@ from typing import Any
 
 from ....base import CheckError
 from ....context import Context
-from ....symbol import Symbol
-from ..builder import Builder
-from ..network import Classifier, Network, load_pretrained, variant
+from ... import nn
+from ...block import HybridBlock
+from ..image_network import ImageNetwork, load_pretrained, variant
 
 __all__ = ["BasicBlockV1", "BasicBlockV2", "BottleneckV1", "BottleneckV2", "ResNetV1", "ResNetV2",
            "get_resnet", "resnet101_v1", "resnet101_v2", "resnet152_v1", "resnet152_v2",
            "resnet18_v1", "resnet18_v2", "resnet34_v1", "resnet34_v2", "resnet50_v1",
            "resnet50_v2"]
 
-_SPECS = {18: (False, (2, 2, 2, 2)), 34: (False, (3, 4, 6, 3)), 50: (True, (3, 4, 6, 3)),
-          101: (True, (3, 4, 23, 3)), 152: (True, (3, 8, 36, 3))}
-"""Number of layers -> (whether blocks are bottlenecks, blocks of each stage)."""
 
-
-class _Block(Network):
-    """A block, here as a network of its own.
+class BasicBlockV1(HybridBlock):
+    """Two convolutions of 3 x 3, each followed by batch normalization, to which data are added.
 
     Parameters
     ----------
     channels : int
-        Channels of the output.
+        Channels of the result.
     stride : int
         Stride.
     downsample : bool, default False
@@ -35,111 +31,189 @@ class _Block(Network):
     in_channels : int, default 0
         Channels of the data; 0 if they are inferred.
     **kwargs
-        `prefix` and `params` of `Network`.
+        `prefix` and `params`, as for `HybridBlock`.
+
+    Examples
+    --------
+    >>> block = mx.gluon.model_zoo.vision.BasicBlockV1(8, stride=2, downsample=True)
+    >>> block(mx.sym.var("data")).infer_shape(data=(1, 4, 16, 16))[1]
+    [(1, 8, 8, 8)]
     """
 
     def __init__(self, channels: int, stride: int, downsample: bool = False, in_channels: int = 0,
                  **kwargs: Any):
-        self._spec = channels, stride, downsample, in_channels
         super().__init__(**kwargs)
+        self.body = nn.HybridSequential(prefix="")
+        self.body.add(_conv3x3(channels, stride, in_channels), nn.BatchNorm(),
+                      nn.Activation("relu"), _conv3x3(channels, 1, channels), nn.BatchNorm())
+        self.downsample = _projection(channels, stride, in_channels) if downsample else None
 
-    def _build(self, net: Builder, x: Symbol) -> Symbol:
-        return self.add(net, x, *self._spec)
-
-    @staticmethod
-    def add(net: Builder, x: Symbol, channels: int, stride: int, downsample: bool, inputs: int
-            ) -> Symbol:
-        """Add the block to a network.
-
-        Parameters
-        ----------
-        net : Builder
-            Block of layers.
-        x : Symbol
-            Data.
-        channels, stride, downsample, inputs : int
-            Arguments of the class.
-        """
-        raise NotImplementedError
+    def hybrid_forward(self, F: Any, x: Any) -> Any:
+        residual = x if self.downsample is None else self.downsample(x)
+        return F.Activation(residual + self.body(x), act_type="relu")
 
 
-class BasicBlockV1(_Block):
-    """Two convolutions of 3 x 3, each followed by batch normalization."""
+class BottleneckV1(HybridBlock):
+    """Convolutions of 1 x 1, 3 x 3 and 1 x 1, the first two with a quarter of the channels.
 
-    @staticmethod
-    def add(net: Builder, x: Symbol, channels: int, stride: int, downsample: bool, inputs: int
-            ) -> Symbol:
-        body = net.child("body")
-        y = body.batch_norm(_conv3x3(body, x, channels, stride, inputs))
-        y = body.batch_norm(_conv3x3(body, body.relu(y), channels, 1, channels))
-        if downsample:
-            x = _projection(net.child("downsample"), x, channels, stride, inputs)
-        return net.activation(net.plus(x, y))
+    Parameters
+    ----------
+    channels, stride, downsample, in_channels, **kwargs
+        As for `BasicBlockV1`.
 
+    Examples
+    --------
+    >>> block = mx.gluon.model_zoo.vision.BottleneckV1(8, stride=2, downsample=True)
+    >>> block(mx.sym.var("data")).infer_shape(data=(1, 4, 16, 16))[1]
+    [(1, 8, 8, 8)]
+    """
 
-class BottleneckV1(_Block):
-    """Convolutions of 1 x 1, 3 x 3 and 1 x 1, each followed by batch normalization."""
+    def __init__(self, channels: int, stride: int, downsample: bool = False, in_channels: int = 0,
+                 **kwargs: Any):
+        super().__init__(**kwargs)
+        inner = channels // 4
+        self.body = nn.HybridSequential(prefix="")
+        self.body.add(nn.Conv2D(inner, 1, stride), nn.BatchNorm(), nn.Activation("relu"),
+                      _conv3x3(inner, 1, inner), nn.BatchNorm(), nn.Activation("relu"),
+                      nn.Conv2D(channels, 1), nn.BatchNorm())
+        self.downsample = _projection(channels, stride, in_channels) if downsample else None
 
-    @staticmethod
-    def add(net: Builder, x: Symbol, channels: int, stride: int, downsample: bool, inputs: int
-            ) -> Symbol:
-        body, inner = net.child("body"), channels // 4
-        y = body.relu(body.batch_norm(body.conv(x, inner, 1, stride)))
-        y = body.relu(body.batch_norm(_conv3x3(body, y, inner, 1, inner)))
-        y = body.batch_norm(body.conv(y, channels, 1))
-        if downsample:
-            x = _projection(net.child("downsample"), x, channels, stride, inputs)
-        return net.activation(net.plus(y, x))
-
-
-class BasicBlockV2(_Block):
-    """Version 1 with batch normalization before each convolution."""
-
-    @staticmethod
-    def add(net: Builder, x: Symbol, channels: int, stride: int, downsample: bool, inputs: int
-            ) -> Symbol:
-        first = net.activation(net.batch_norm(x, key="bn1"))
-        y = _conv3x3(net, first, channels, stride, inputs, "conv1")
-        y = net.activation(net.batch_norm(y, key="bn2"))
-        y = _conv3x3(net, y, channels, 1, channels, "conv2")
-        if downsample:
-            x = net.conv(first, channels, 1, stride, bias=False, channels=inputs, key="downsample")
-        return net.plus(y, x)
+    def hybrid_forward(self, F: Any, x: Any) -> Any:
+        residual = x if self.downsample is None else self.downsample(x)
+        return F.Activation(self.body(x) + residual, act_type="relu")
 
 
-class BottleneckV2(_Block):
-    """Version 1 with batch normalization before each convolution."""
+class BasicBlockV2(HybridBlock):
+    """Two convolutions of 3 x 3, each after batch normalization, to which data are added.
 
-    @staticmethod
-    def add(net: Builder, x: Symbol, channels: int, stride: int, downsample: bool, inputs: int
-            ) -> Symbol:
-        first, inner = net.activation(net.batch_norm(x, key="bn1")), channels // 4
-        y = net.conv(first, inner, 1, bias=False, key="conv1")
-        y = net.activation(net.batch_norm(y, key="bn2"))
-        y = _conv3x3(net, y, inner, stride, inner, "conv2")
-        y = net.activation(net.batch_norm(y, key="bn3"))
-        y = net.conv(y, channels, 1, bias=False, key="conv3")
-        if downsample:
-            x = net.conv(first, channels, 1, stride, bias=False, channels=inputs, key="downsample")
-        return net.plus(y, x)
+    Parameters
+    ----------
+    channels, stride, downsample, in_channels, **kwargs
+        As for `BasicBlockV1`.
+
+    Examples
+    --------
+    >>> block = mx.gluon.model_zoo.vision.BasicBlockV2(8, stride=2, downsample=True)
+    >>> block(mx.sym.var("data")).infer_shape(data=(1, 4, 16, 16))[1]
+    [(1, 8, 8, 8)]
+    """
+
+    def __init__(self, channels: int, stride: int, downsample: bool = False, in_channels: int = 0,
+                 **kwargs: Any):
+        super().__init__(**kwargs)
+        self.bn1 = nn.BatchNorm()
+        self.conv1 = _conv3x3(channels, stride, in_channels)
+        self.bn2 = nn.BatchNorm()
+        self.conv2 = _conv3x3(channels, 1, channels)
+        self.downsample = _conv1x1(channels, stride, in_channels) if downsample else None
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:
+        first = F.Activation(self.bn1(x), act_type="relu")
+        residual = x if self.downsample is None else self.downsample(first)
+        x = F.Activation(self.bn2(self.conv1(first)), act_type="relu")
+        return self.conv2(x) + residual
 
 
-def _conv3x3(net: Builder, x: Symbol, filters: int, stride: int, inputs: int,
-             key: str | None = None) -> Symbol:
-    return net.conv(x, filters, 3, stride, 1, bias=False, channels=inputs, key=key)
+class BottleneckV2(HybridBlock):
+    """Convolutions of 1 x 1, 3 x 3 and 1 x 1, each after batch normalization.
+
+    Parameters
+    ----------
+    channels, stride, downsample, in_channels, **kwargs
+        As for `BasicBlockV1`.
+
+    Examples
+    --------
+    >>> block = mx.gluon.model_zoo.vision.BottleneckV2(8, stride=2, downsample=True)
+    >>> block(mx.sym.var("data")).infer_shape(data=(1, 4, 16, 16))[1]
+    [(1, 8, 8, 8)]
+    """
+
+    def __init__(self, channels: int, stride: int, downsample: bool = False, in_channels: int = 0,
+                 **kwargs: Any):
+        super().__init__(**kwargs)
+        inner = channels // 4
+        self.bn1 = nn.BatchNorm()
+        self.conv1 = _conv1x1(inner, 1, 0)
+        self.bn2 = nn.BatchNorm()
+        self.conv2 = _conv3x3(inner, stride, inner)
+        self.bn3 = nn.BatchNorm()
+        self.conv3 = _conv1x1(channels, 1, 0)
+        self.downsample = _conv1x1(channels, stride, in_channels) if downsample else None
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:
+        first = F.Activation(self.bn1(x), act_type="relu")
+        residual = x if self.downsample is None else self.downsample(first)
+        x = F.Activation(self.bn2(self.conv1(first)), act_type="relu")
+        x = F.Activation(self.bn3(self.conv2(x)), act_type="relu")
+        return self.conv3(x) + residual
 
 
-def _projection(net: Builder, x: Symbol, filters: int, stride: int, inputs: int) -> Symbol:
-    return net.batch_norm(net.conv(x, filters, 1, stride, bias=False, channels=inputs))
+def _conv3x3(channels: int, stride: int, in_channels: int) -> nn.Conv2D:
+    return nn.Conv2D(channels, 3, stride, 1, use_bias=False, in_channels=in_channels)
 
 
-class _ResNet(Classifier):
-    """ResNet.
+def _conv1x1(channels: int, stride: int, in_channels: int) -> nn.Conv2D:
+    return nn.Conv2D(channels, 1, stride, use_bias=False, in_channels=in_channels)
+
+
+def _projection(channels: int, stride: int, in_channels: int) -> nn.HybridSequential:
+    layers = nn.HybridSequential(prefix="")
+    layers.add(_conv1x1(channels, stride, in_channels), nn.BatchNorm())
+    return layers
+
+
+class _ResNet(ImageNetwork):
+    """Stages of blocks between `_first` and `_last` layers."""
+
+    def __init__(self, block: type[HybridBlock], layers: Sequence[int], channels: Sequence[int],
+                 classes: int = 1000, thumbnail: bool = False, **kwargs: Any):
+        if len(layers) != len(channels) - 1:
+            raise CheckError(f"{type(self).__name__}: {len(channels)} numbers of channels are "
+                             f"given, expected {len(layers) + 1}: one for the first layer and "
+                             f"one for each of {len(layers)} stages")
+        super().__init__(**kwargs)
+        with self.name_scope():
+            self.features = nn.HybridSequential(prefix="")
+            self.features.add(*self._first(channels[0], thumbnail))
+            for index, count in enumerate(layers):
+                self.features.add(self._make_layer(
+                    block, count, channels[index + 1], 2 if index else 1, index + 1,
+                    channels[index]))
+            self.features.add(*self._last())
+            self.output = nn.Dense(classes, in_units=channels[-1])
+
+    def _first(self, channels: int, thumbnail: bool) -> list[HybridBlock]:
+        """Layers before the stages."""
+        if thumbnail:
+            return [_conv3x3(channels, 1, 0)]
+        return [nn.Conv2D(channels, 7, 2, 3, use_bias=False), nn.BatchNorm(),
+                nn.Activation("relu"), nn.MaxPool2D(3, 2, 1)]
+
+    def _last(self) -> list[HybridBlock]:
+        """Layers after the stages."""
+        return [nn.GlobalAvgPool2D()]
+
+    def _make_layer(self, block: type[HybridBlock], layers: int, channels: int, stride: int,
+                    stage_index: int, in_channels: int = 0) -> nn.HybridSequential:
+        """A stage of blocks, the first of which has the stride."""
+        stage = nn.HybridSequential(prefix=f"stage{stage_index}_")
+        make: Any = block
+        with stage.name_scope():
+            stage.add(make(channels, stride, channels != in_channels, in_channels=in_channels,
+                           prefix=""))
+            stage.add(*(make(channels, 1, False, in_channels=channels, prefix="")
+                        for _ in range(layers - 1)))
+        return stage
+
+
+class ResNetV1(_ResNet):
+    """ResNet version 1, whose blocks normalize after convolutions (He et al., 2015).
 
     Parameters
     ----------
     block : type
-        `BasicBlockV1`, `BottleneckV1`, `BasicBlockV2` or `BottleneckV2`.
+        `BasicBlockV1` or `BottleneckV1`, or another block with their arguments.
     layers : sequence of int
         Number of blocks of each stage.
     channels : sequence of int
@@ -149,62 +223,67 @@ class _ResNet(Classifier):
     thumbnail : bool, default False
         Whether images are small, as those of CIFAR: the first layer keeps their size.
     **kwargs
-        `prefix` and `params` of `Network`.
+        `prefix` and `params`, as for `HybridBlock`.
+
+    Raises
+    ------
+    AssertionError
+        If `channels` is not one longer than `layers`.
+
+    Examples
+    --------
+    >>> vision = mx.gluon.model_zoo.vision
+    >>> net = vision.ResNetV1(vision.BasicBlockV1, [1, 1], [8, 8, 16], classes=10, thumbnail=True)
+    >>> net.symbol.infer_shape(data=(1, 3, 32, 32))[1]
+    [(1, 10)]
     """
-
-    def __init__(self, block: type[_Block], layers: Sequence[int], channels: Sequence[int],
-                 classes: int = 1000, thumbnail: bool = False, **kwargs: Any):
-        if len(layers) != len(channels) - 1:
-            raise CheckError(f"{type(self).__name__}: {len(channels)} numbers of channels are "
-                             f"given, expected {len(layers) + 1}: one for the first layer and "
-                             f"one for each of {len(layers)} stages")
-        self._block, self._layers, self._channels = block, layers, channels
-        self._thumbnail = thumbnail
-        super().__init__(classes, **kwargs)
-
-    def _stem(self, net: Builder, x: Symbol) -> Symbol:
-        if self._thumbnail:
-            return _conv3x3(net, x, self._channels[0], 1, 0)
-        x = net.conv(x, self._channels[0], 7, 2, 3, bias=False)
-        return net.max_pool(net.relu(net.batch_norm(x)), 3, 2, 1)
-
-    def _stages(self, net: Builder, x: Symbol) -> Symbol:
-        inputs = self._channels[0]
-        for index, (blocks, channels) in enumerate(
-                zip(self._layers, self._channels[1:], strict=True), 1):
-            stage = net.child(prefix=f"stage{index}_")
-            stride = 1 if index == 1 else 2
-            for _ in range(blocks):
-                x = self._block.add(stage.child(), x, channels, stride, inputs != channels, inputs)
-                stride, inputs = 1, channels
-        return x
-
-    def _output(self, net: Builder, x: Symbol) -> Symbol:
-        return net.dense(x, self._classes, inputs=self._channels[-1], key="output")
-
-
-class ResNetV1(_ResNet):
-    """ResNet version 1: batches are normalized after convolutions."""
-
-    def _features(self, net: Builder, x: Symbol) -> Symbol:
-        return net.global_avg_pool(self._stages(net, self._stem(net, x)))
 
 
 class ResNetV2(_ResNet):
-    """ResNet version 2: batches are normalized before convolutions."""
+    """ResNet version 2, whose blocks normalize before convolutions (He et al., 2016).
 
-    def _features(self, net: Builder, x: Symbol) -> Symbol:
-        x = self._stem(net, net.batch_norm(x, trained=False))
-        x = net.relu(net.batch_norm(self._stages(net, x)))
-        return net.flatten(net.global_avg_pool(x))
+    Parameters
+    ----------
+    block : type
+        `BasicBlockV2` or `BottleneckV2`, or another block with their arguments.
+    layers, channels, classes, thumbnail, **kwargs
+        As for `ResNetV1`.
+
+    Raises
+    ------
+    AssertionError
+        If `channels` is not one longer than `layers`.
+
+    Examples
+    --------
+    >>> vision = mx.gluon.model_zoo.vision
+    >>> net = vision.ResNetV2(vision.BasicBlockV2, [1, 1], [8, 8, 16], classes=10, thumbnail=True)
+    >>> net.symbol.infer_shape(data=(1, 3, 32, 32))[1]
+    [(1, 10)]
+    """
+
+    def _first(self, channels: int, thumbnail: bool) -> list[HybridBlock]:
+        return [nn.BatchNorm(scale=False, center=False), *super()._first(channels, thumbnail)]
+
+    def _last(self) -> list[HybridBlock]:
+        return [nn.BatchNorm(), nn.Activation("relu"), *super()._last(), nn.Flatten()]
 
 
-_NETWORKS: dict[int, tuple[type[_ResNet], type[_Block], type[_Block]]] = {
-    1: (ResNetV1, BasicBlockV1, BottleneckV1), 2: (ResNetV2, BasicBlockV2, BottleneckV2)}
+resnet_spec = {18: ("basic_block", [2, 2, 2, 2], [64, 64, 128, 256, 512]),
+               34: ("basic_block", [3, 4, 6, 3], [64, 64, 128, 256, 512]),
+               50: ("bottle_neck", [3, 4, 6, 3], [64, 256, 512, 1024, 2048]),
+               101: ("bottle_neck", [3, 4, 23, 3], [64, 256, 512, 1024, 2048]),
+               152: ("bottle_neck", [3, 8, 36, 3], [64, 256, 512, 1024, 2048])}
+"""Number of layers -> (kind of block, blocks of each stage, channels)."""
+resnet_net_versions: list[type[_ResNet]] = [ResNetV1, ResNetV2]
+resnet_block_versions: list[dict[str, type[HybridBlock]]] = [
+    {"basic_block": BasicBlockV1, "bottle_neck": BottleneckV1},
+    {"basic_block": BasicBlockV2, "bottle_neck": BottleneckV2}]
 
 
 def get_resnet(version: int, num_layers: int, pretrained: bool = False,
-               ctx: Context | None = None, root: str | None = None, **kwargs: Any) -> Network:
+               ctx: Context | None = None, root: str | None = None, **kwargs: Any
+               ) -> ImageNetwork:
     """Make a ResNet.
 
     Parameters
@@ -223,14 +302,13 @@ def get_resnet(version: int, num_layers: int, pretrained: bool = False,
     AssertionError
         For another version or number of layers.
     """
-    if num_layers not in _SPECS:
-        raise CheckError(f"Invalid number of layers: {num_layers}. Options are {[*_SPECS]}")
-    if version not in _NETWORKS:
+    if num_layers not in resnet_spec:
+        raise CheckError(f"Invalid number of layers: {num_layers}. Options are {[*resnet_spec]}")
+    if version not in (1, 2):
         raise CheckError(f"Invalid resnet version: {version}. Options are 1 and 2.")
-    network, basic, bottleneck = _NETWORKS[version]
-    is_deep, layers = _SPECS[num_layers]
-    channels = [64, *(size * (4 if is_deep else 1) for size in (64, 128, 256, 512))]
-    net = network(bottleneck if is_deep else basic, layers, channels, **kwargs)
+    kind, layers, channels = resnet_spec[num_layers]
+    net = resnet_net_versions[version - 1](resnet_block_versions[version - 1][kind], layers,
+                                           channels, **kwargs)
     return load_pretrained(net, f"resnet{num_layers}_v{version}", pretrained, ctx, root)
 
 

@@ -6,20 +6,20 @@ from typing import Any
 
 from ....base import CheckError
 from ....context import Context
-from ....symbol import Symbol
-from ..builder import Builder
-from ..network import Classifier, Network, load_pretrained, variant
+from ... import nn
+from ...contrib.nn import HybridConcurrent
+from ..image_network import ImageNetwork, load_pretrained, variant
 
 __all__ = ["SqueezeNet", "squeezenet1_0", "squeezenet1_1"]
 
 _SPECS: dict[str, tuple[tuple[int, int], tuple[int, ...]]] = {
     "1.0": ((96, 7), (0, 16, 16, 32, 0, 32, 48, 48, 64, 0, 64)),
     "1.1": ((64, 3), (0, 16, 16, 0, 32, 32, 0, 48, 48, 64, 64))}
-"""Version -> (filters and kernel of the first layer; filters of fire modules, 0 for pooling)."""
+"""Version -> (channels and kernel of the first layer; channels of fire modules, 0 for pooling)."""
 
 
-class SqueezeNet(Classifier):
-    """SqueezeNet.
+class SqueezeNet(ImageNetwork):
+    """SqueezeNet (Iandola et al., 2016).
 
     Parameters
     ----------
@@ -28,42 +28,54 @@ class SqueezeNet(Classifier):
     classes : int, default 1000
         Number of classes.
     **kwargs
-        `prefix` and `params` of `Network`.
+        `prefix` and `params`, as for `HybridBlock`.
+
+    Raises
+    ------
+    AssertionError
+        For another version.
+
+    Examples
+    --------
+    >>> net = mx.gluon.model_zoo.vision.SqueezeNet("1.1", classes=10)
+    >>> net.symbol.infer_shape(data=(1, 3, 224, 224))[1]
+    [(1, 10)]
     """
 
     def __init__(self, version: str, classes: int = 1000, **kwargs: Any):
         if version not in _SPECS:
             raise CheckError(f"Unsupported SqueezeNet version {version}:1.0 or 1.1 expected")
-        self._spec = _SPECS[version]
-        super().__init__(classes, **kwargs)
-
-    def _features(self, net: Builder, x: Symbol) -> Symbol:
-        (filters, kernel), modules = self._spec
-        x = net.relu(net.conv(x, filters, kernel, 2))
-        for squeeze in modules:
-            x = _fire(net.child(), x, squeeze) if squeeze else net.max_pool(x, 3, 2, ceil=True)
-        return net.dropout(x)
-
-    def _output(self, net: Builder, x: Symbol) -> Symbol:
-        net = net.child("output")
-        x = net.relu(net.conv(x, self._classes, 1))
-        return net.flatten(net.avg_pool(x, 13))
+        super().__init__(**kwargs)
+        (channels, kernel), modules = _SPECS[version]
+        with self.name_scope():
+            self.features = features = nn.HybridSequential(prefix="")
+            features.add(nn.Conv2D(channels, kernel, 2), nn.Activation("relu"))
+            for squeeze in modules:
+                features.add(_fire(squeeze) if squeeze else nn.MaxPool2D(3, 2, ceil_mode=True))
+            features.add(nn.Dropout(0.5))
+            self.output = output = nn.HybridSequential(prefix="")
+            output.add(nn.Conv2D(classes, 1), nn.Activation("relu"), nn.AvgPool2D(13),
+                       nn.Flatten())
 
 
-def _fire(net: Builder, x: Symbol, squeeze: int) -> Symbol:
-    """Reduce to few channels, then expand by convolutions of two sizes."""
-    x = _conv_relu(net.child(), x, squeeze, 1)
-    expand = net.child()
-    return expand.concat(*(_conv_relu(expand.child(), x, 4 * squeeze, kernel)
-                           for kernel in (1, 3)))
+def _fire(squeeze: int) -> nn.HybridSequential:
+    """Few channels, which convolutions of two sizes expand."""
+    module = nn.HybridSequential(prefix="")
+    module.add(_convolution(squeeze, 1))
+    expand = HybridConcurrent(axis=1, prefix="")
+    expand.add(_convolution(4 * squeeze, 1), _convolution(4 * squeeze, 3))
+    module.add(expand)
+    return module
 
 
-def _conv_relu(net: Builder, x: Symbol, filters: int, kernel: int) -> Symbol:
-    return net.relu(net.conv(x, filters, kernel, pad=kernel // 2))
+def _convolution(channels: int, kernel: int) -> nn.HybridSequential:
+    layers = nn.HybridSequential(prefix="")
+    layers.add(nn.Conv2D(channels, kernel, padding=kernel // 2), nn.Activation("relu"))
+    return layers
 
 
 def get_squeezenet(version: str, pretrained: bool = False, ctx: Context | None = None,
-                   root: str | None = None, **kwargs: Any) -> Network:
+                   root: str | None = None, **kwargs: Any) -> SqueezeNet:
     """Make a SqueezeNet.
 
     Parameters
@@ -74,6 +86,11 @@ def get_squeezenet(version: str, pretrained: bool = False, ctx: Context | None =
         As for `alexnet`.
     **kwargs
         Arguments of `SqueezeNet`.
+
+    Raises
+    ------
+    AssertionError
+        For another version.
     """
     net = SqueezeNet(version, **kwargs)
     return load_pretrained(net, f"squeezenet{version}", pretrained, ctx, root)

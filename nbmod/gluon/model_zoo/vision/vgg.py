@@ -5,21 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ....base import CheckError, NoSuchKey
 from ....context import Context
 from ....initializer import Xavier
-from ....symbol import Symbol
-from ..builder import Builder
-from ..network import Classifier, Network, load_pretrained, variant
+from ... import nn
+from ..image_network import ImageNetwork, load_pretrained, variant
 
 __all__ = ["VGG", "get_vgg", "vgg11", "vgg11_bn", "vgg13", "vgg13_bn", "vgg16", "vgg16_bn", "vgg19",
            "vgg19_bn"]
 
-_LAYERS = {11: (1, 1, 2, 2, 2), 13: (2, 2, 2, 2, 2), 16: (2, 2, 3, 3, 3), 19: (2, 2, 4, 4, 4)}
-_FILTERS = (64, 128, 256, 512, 512)
+_FILTERS = [64, 128, 256, 512, 512]
+
+vgg_spec = {11: ([1, 1, 2, 2, 2], _FILTERS), 13: ([2, 2, 2, 2, 2], _FILTERS),
+            16: ([2, 2, 3, 3, 3], _FILTERS), 19: ([2, 2, 4, 4, 4], _FILTERS)}
+"""Number of layers -> (convolutions of each stage, their filters)."""
 
 
-class VGG(Classifier):
-    """VGG.
+class VGG(ImageNetwork):
+    """VGG (Simonyan and Zisserman, 2014).
 
     Parameters
     ----------
@@ -32,29 +35,53 @@ class VGG(Classifier):
     batch_norm : bool, default False
         Whether batches are normalized after convolutions.
     **kwargs
-        `prefix` and `params` of `Network`.
+        `prefix` and `params`, as for `HybridBlock`.
+
+    Raises
+    ------
+    AssertionError
+        If `layers` and `filters` have different lengths.
+
+    Examples
+    --------
+    >>> net = mx.gluon.model_zoo.vision.VGG([1, 2], [8, 16], classes=10)
+    >>> net.symbol.infer_shape(data=(1, 3, 32, 32))[1]
+    [(1, 10)]
     """
 
     def __init__(self, layers: Sequence[int], filters: Sequence[int], classes: int = 1000,
                  batch_norm: bool = False, **kwargs: Any):
-        self._stages = list(zip(layers, filters, strict=True))
-        self._batch_norm = batch_norm
-        super().__init__(classes, **kwargs)
+        if len(layers) != len(filters):
+            raise CheckError(f"VGG: layers has {len(layers)} stages and filters {len(filters)}, "
+                             "expected as many")
+        super().__init__(**kwargs)
+        with self.name_scope():
+            self.features = self._make_features(layers, filters, batch_norm)
+            for _ in range(2):
+                self.features.add(_dense(4096, "relu"), nn.Dropout(0.5))
+            self.output = _dense(classes)
 
-    def _features(self, net: Builder, x: Symbol) -> Symbol:
-        net.inits.update(conv=Xavier("gaussian", "out", 2).dumps(), dense="normal")
-        for layers, filters in self._stages:
-            for _ in range(layers):
-                x = net.conv(x, filters, 3, pad=1)
-                x = net.relu(net.batch_norm(x) if self._batch_norm else x)
-            x = net.max_pool(x, 2, 2)
-        for _ in range(2):
-            x = net.dropout(net.dense(x, 4096, relu=True))
-        return x
+    def _make_features(self, layers: Sequence[int], filters: Sequence[int], batch_norm: bool
+                       ) -> nn.HybridSequential:
+        """All stages of convolutions."""
+        features = nn.HybridSequential(prefix="")
+        for count, channels in zip(layers, filters, strict=True):
+            for _ in range(count):
+                features.add(nn.Conv2D(channels, 3, padding=1, weight_initializer=Xavier(
+                    "gaussian", "out", 2)))
+                if batch_norm:
+                    features.add(nn.BatchNorm())
+                features.add(nn.Activation("relu"))
+            features.add(nn.MaxPool2D(strides=2))
+        return features
+
+
+def _dense(units: int, activation: str | None = None) -> nn.Dense:
+    return nn.Dense(units, activation, weight_initializer="normal")
 
 
 def get_vgg(num_layers: int, pretrained: bool = False, ctx: Context | None = None,
-            root: str | None = None, **kwargs: Any) -> Network:
+            root: str | None = None, **kwargs: Any) -> VGG:
     """Make a VGG.
 
     Parameters
@@ -65,8 +92,15 @@ def get_vgg(num_layers: int, pretrained: bool = False, ctx: Context | None = Non
         As for `alexnet`.
     **kwargs
         Arguments of `VGG`.
+
+    Raises
+    ------
+    KeyError
+        For another number of layers.
     """
-    net = VGG(_LAYERS[num_layers], _FILTERS, **kwargs)
+    if num_layers not in vgg_spec:
+        raise NoSuchKey(f"get_vgg: num_layers is {num_layers!r}, expected one of {[*vgg_spec]}")
+    net = VGG(*vgg_spec[num_layers], **kwargs)
     suffix = "_bn" if kwargs.get("batch_norm") else ""
     return load_pretrained(net, f"vgg{num_layers}{suffix}", pretrained, ctx, root)
 
