@@ -95,9 +95,9 @@ TWIN_FOLDERS = {
     "symbol": "`sym` and `nd` offer the same functions in files of the same names, as in MXNet",
 }
 """Folder whose files may have the basenames of other files -> reason."""
-MXNET_BASENAMES = {"autograd", "base", "callback", "contrib", "dataset", "datasets", "image", "io",
-                   "linalg", "loss", "ndarray", "nn", "onnx", "op", "random", "rnn", "rnn_cell",
-                   "rnn_layer", "sampler", "utils"}
+MXNET_BASENAMES = {"autograd", "base", "basic_layers", "callback", "contrib", "conv_layers",
+                   "dataset", "datasets", "image", "io", "linalg", "loss", "ndarray", "nn", "onnx",
+                   "op", "random", "rnn", "rnn_cell", "rnn_layer", "sampler", "text", "utils"}
 """Basenames that several import paths of MXNet have; below `ops`, subjects have one of them."""
 SHARED_CLASSES = {
     "Block": "allocations of the GPU driver and of its simulator",

@@ -32,6 +32,12 @@ PATHS = """
     executor_manager:_check_arguments executor_manager:_load_data executor_manager:_load_label
     executor_manager:_split_input_slice executor_manager:DataParallelExecutorGroup
     executor_manager:DataParallelExecutorManager model:FeedForward
+    gluon.contrib.cnn.conv_layers:DeformableConvolution
+    gluon.contrib.data.sampler:IntervalSampler gluon.contrib.data.text:WikiText2
+    gluon.contrib.data:text gluon.contrib.nn.basic_layers:HybridConcurrent
+    gluon.contrib.nn.basic_layers:SyncBatchNorm gluon.contrib.nn:Identity
+    gluon.contrib.rnn.conv_rnn_cell:Conv2DLSTMCell gluon.contrib.rnn.rnn_cell:dynamic_unroll
+    gluon.contrib.rnn:VariationalDropoutCell :gluon.contrib.estimator
     gluon.block:_flatten gluon.loss:_apply_weighting gluon.loss:_reshape_like
     gluon.parameter:tensor_types gluon.utils:HookHandle gluon.utils:_brief_print_list
     gluon.utils:_get_repo_file_url gluon.utils:_get_repo_url gluon.utils:_indent
@@ -141,7 +147,9 @@ MODULES = """
     module.base_module module.bucketing_module module.executor_group module.module
     module.python_module module.sequential_module contrib.svrg_optimization.svrg_module
     monitor name ndarray.ndarray ndarray.random operator optimizer.contrib optimizer.optimizer
-    gluon.block gluon.data.dataloader gluon.data.dataset gluon.data.sampler
+    gluon.block gluon.contrib.cnn.conv_layers gluon.contrib.data.sampler gluon.contrib.data.text
+    gluon.contrib.nn.basic_layers gluon.contrib.rnn.conv_rnn_cell gluon.contrib.rnn.rnn_cell
+    gluon.data.dataloader gluon.data.dataset gluon.data.sampler
     gluon.data.vision.datasets gluon.data.vision.transforms
     gluon.loss gluon.parameter gluon.trainer gluon.utils gluon.nn.activations
     gluon.nn.basic_layers gluon.nn.conv_layers gluon.rnn.rnn_cell gluon.rnn.rnn_layer
@@ -169,6 +177,7 @@ absent from its class."""
 DIFFERENT = """
     test_utils:get_atol test_utils:get_rtol
     gluon.*.initialize gluon.rnn.rnn_cell:ModifierCell.hybrid_forward
+    gluon.contrib.rnn.conv_rnn_cell:Conv?D*Cell
     executor:Executor executor:Executor.reshape kvstore.kvstore:KVStore ndarray.ndarray:NDArray
     symbol.symbol:Symbol symbol.symbol:Group ndarray.ndarray:from_numpy ndarray.ndarray:power
     metric:*.update optimizer.optimizer:SGLD optimizer.optimizer:ccSGD
@@ -180,9 +189,9 @@ DIFFERENT = """
 """.split()
 """Other parameters: None for an initializer that all calls share, handles into C++, classes to
 make, `_` for a name, `**kwargs` written out; the convolutional cells share one constructor, where
-None stands for a class's own prefix; checkpoints of buckets take a Module's arguments in its order,
-in which `module_checkpoint` gives them; the summary of a network has MXNet's widths only where they
-are given."""
+None stands for a class's own prefix or layout, and a number for one of each axis; checkpoints of
+buckets take a Module's arguments in its order, in which `module_checkpoint` gives them; the summary
+of a network has MXNet's widths only where they are given."""
 
 
 def fits(theirs, ours):

@@ -39,11 +39,8 @@ ALIASES = {
     "io.io": "io",
     "io.utils": "io",
     "onnx.mx2onnx": "onnx",
-    **{f"{package}.{name}": package for package, names in {
-        "gluon.contrib.cnn": "conv_layers", "gluon.contrib.data": "sampler text",
-        "gluon.contrib.estimator": "batch_processor estimator event_handler utils",
-        "gluon.contrib.nn": "basic_layers", "gluon.contrib.rnn": "conv_rnn_cell rnn_cell"}.items()
-       for name in names.split()},
+    **{f"gluon.contrib.estimator.{name}": "gluon.contrib.estimator" for name in (
+        "batch_processor", "estimator", "event_handler", "utils")},
 }
 """Import path -> module, both below the package.  Modules below an alias have both names, too."""
 

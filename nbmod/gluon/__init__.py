@@ -1,7 +1,7 @@
 """`mx.gluon`: networks as Python classes, whose calls can be compiled.
 
-Gluon's experimental parts are not part of nbmod.  Their names exist, so that modules which define
-subclasses of them can be imported; making an object of one is an MXNetError.
+Gluon's estimator is not part of nbmod.  Its names exist, so that modules which define subclasses
+of them can be imported; making an object of one is an MXNetError.
 
     base_parameter.py   `Parameter`: an array with a copy and a gradient on each device
     saved_values.py     how a parameter takes an array of a file
@@ -26,13 +26,13 @@ subclasses of them can be imported; making an object of one is an MXNetError.
     model_zoo/          networks for images
     absent.py           makes the classes that exist by name only
     data/               data sets, and loaders of batches
-    contrib/            names of experimental parts
+    contrib/            experimental layers, cells, samplers and texts
 
 Begin with `base_parameter.py`.  Imports `autograd`, `base`, `checkpoint`, `compat.c_interface`,
-`context`, `core.atomic`, `core.fork`, `core.reprs`, `core.scope`, `core.shape_semantics`,
-`execution.cached_op`, `execution.step_monitor`, `executor`, `graph`, `image`, `initializer`,
-`io.job_pipeline`, `io.mnist`, `kvstore`, `module`, `ndarray`, `ops.jit`, `optimizer`, `random`,
-`recordio` and `symbol`.
+`context`, `contrib.text`, `core.atomic`, `core.fork`, `core.reprs`, `core.scope`,
+`core.shape_semantics`, `execution.cached_op`, `execution.step_monitor`, `executor`, `graph`,
+`image`, `initializer`, `io.job_pipeline`, `io.mnist`, `kvstore`, `module`, `ndarray`, `ops.jit`,
+`optimizer`, `random`, `recordio` and `symbol`.
 """
 
 from __future__ import annotations

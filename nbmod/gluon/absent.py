@@ -8,16 +8,6 @@ from ..base import MXNetError
 
 __all__ = ["Absent", "absent_classes"]
 
-_INSTEAD = {"data": "mx.io and mx.image have iterators"}
-_OTHERWISE = "mx.gluon.nn and mx.gluon.rnn have layers, and mx.nd and mx.sym all operators"
-
-
-def _refuse(module: str, name: str) -> NoReturn:
-    where = module.partition(".")[2]
-    instead = next((text for key, text in _INSTEAD.items() if key in (*where.split("."), name)),
-                   _OTHERWISE)
-    raise MXNetError(f"mx.{where}.{name}: this part of Gluon is not in nbmod; {instead}")
-
 
 class Absent:
     """Base of the names of Gluon's classes."""
@@ -25,7 +15,8 @@ class Absent:
     def __new__(cls, *args: Any, **kwargs: Any) -> NoReturn:
         """Refuse, naming the class of Gluon that `cls` is or derives from."""
         named = next(base for base in cls.__mro__ if base.__bases__ == (Absent,))
-        _refuse(named.__module__, named.__name__)
+        raise MXNetError(f"mx.{named.__module__.partition('.')[2]}.{named.__name__}: this part of "
+                         "Gluon is not in nbmod; mx.gluon.Trainer trains networks")
 
 
 def absent_classes(module: str, names: str) -> dict[str, type[Absent]]:

@@ -96,12 +96,13 @@ def cell_values(mx: Any, hybridized: bool = False) -> dict[str, Any]:
     return found
 
 
-def _cell_values(mx: Any, make: Callable[[], Any], lengths: bool, hybridized: bool) -> Any:
+def _cell_values(mx: Any, make: Callable[[], Any], lengths: bool, hybridized: bool,
+                 shape: tuple[int, ...] = (4,)) -> Any:
     cell = make()
     cell.initialize()
     if hybridized:
         cell.hybridize()
-    inputs = mx.nd.array(numbers((3, 3, 4), 1))
+    inputs = mx.nd.array(numbers((3, 3, *shape), 1))
     valid = {"valid_length": mx.nd.array(LENGTHS)} if lengths else {}
     begin = [mx.nd.array(numbers(info["shape"], 2 + index))
              for index, info in enumerate(cell.state_info(3))]

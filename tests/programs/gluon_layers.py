@@ -92,11 +92,18 @@ CASES: tuple[Case, ...] = (
 """(class, arguments, keywords, shapes of the inputs)."""
 
 
-def describe(mx: Any, case: Case) -> dict[str, Any]:
-    """Texts, parameters and graph of a layer: all that is known before it has values."""
+UNTRAINED = ("Dropout", "ModulatedDeformableConvolution")
+"""Layers that draw in training, or that MXNet does not train on a CPU."""
+
+
+def describe(mx: Any, case: Case, layers: Any = None) -> dict[str, Any]:
+    """Texts, parameters and graph of a layer: all that is known before it has values.
+
+    `layers` is the module of the class, `gluon.nn` by default.
+    """
     name, args, kwargs, shapes = case
     with mx.name.NameManager():
-        layer = getattr(mx.gluon.nn, name)(*args, **kwargs)
+        layer = getattr(layers or mx.gluon.nn, name)(*args, **kwargs)
         data = [mx.sym.var(f"x{index}") for index in range(len(shapes))]
         graph = layer(*data)
     written = json.loads(graph.tojson())
@@ -107,17 +114,24 @@ def describe(mx: Any, case: Case) -> dict[str, Any]:
 
 def parameters(block: Any) -> list[dict[str, Any]]:
     """Facts about each parameter of a block, in order."""
-    return [{"name": each.name, "shape": each.shape, "dtype": str(np.dtype(each.dtype)),
+    return [{"name": each.name, "shape": tuple(each.shape), "dtype": str(np.dtype(each.dtype)),
              "grad_req": each.grad_req, "grad_stype": each._grad_stype,
-             "attributes": dict(each.var().list_attr())}
+             "attributes": with_tuple(dict(each.var().list_attr()))}
             for each in block.collect_params().values()]
 
 
-def answers(mx: Any, case: Case, hybridized: bool = False) -> dict[str, Any]:
+def with_tuple(attributes: dict[str, str]) -> dict[str, str]:
+    """Attributes with a shape that is no list, which MXNet makes of some."""
+    text = attributes.get("__shape__", "")
+    return {**attributes, "__shape__": f"({text[1:-1]})"} if text.startswith("[") else attributes
+
+
+def answers(mx: Any, case: Case, hybridized: bool = False, layers: Any = None
+            ) -> dict[str, Any]:
     """Values, gradients and changed statistics from weights that depend on nothing but shapes."""
     name, args, kwargs, shapes = case
     with mx.name.NameManager():
-        layer = getattr(mx.gluon.nn, name)(*args, **kwargs)
+        layer = getattr(layers or mx.gluon.nn, name)(*args, **kwargs)
     layer.initialize()
     if hybridized:
         layer.hybridize()
@@ -128,8 +142,8 @@ def answers(mx: Any, case: Case, hybridized: bool = False) -> dict[str, Any]:
     for index, each in enumerate(layer.collect_params().values()):
         each.set_data(mx.nd.array(numbers(each.shape, 9 + index, positive="var" in each.name)))
     found["predicted"] = layer(*inputs).asnumpy()
-    if name == "Dropout":
-        return found  # draws of its own
+    if name in UNTRAINED:
+        return found
     for each in inputs if not integers else ():
         each.attach_grad()
     with mx.autograd.record():

@@ -1,12 +1,17 @@
-"""`mx.gluon.contrib`: Gluon's experimental parts, most of them by name (see `nbmod.gluon`).
+"""`mx.gluon.contrib`: Gluon's experimental parts.
 
-Such a name is a class that can be imported and subclassed, and refuses to make objects.
+    nn/           layers side by side, shuffled pixels, embeddings with sparse weights
+    cnn/          deformable convolutions
+    rnn/          cells with convolutions and projections, dropout that all steps share
+    data/         a sampler at intervals, texts
+    estimator.py  the trainer and its events, by name only
 
-    nn.py         layers
-    cnn.py        convolutions
-    rnn.py        recurrent cells
-    data.py       samplers and texts
-    estimator.py  the trainer and its events
-
-Begin with `nn.py`.  Imports `gluon.absent`, `gluon.block` and `gluon.nn`.
+Begin with `nn/`.  Imports `base`, `compat.c_interface`, `context`, `contrib.text`, `core.atomic`,
+`gluon.absent`, `gluon.block`, `gluon.data.dataset`, `gluon.data.sampler`, `gluon.nn`,
+`gluon.parameter`, `gluon.rnn`, `gluon.utils`, `initializer` and `ndarray`.
 """
+
+from . import cnn, data, estimator, nn, rnn
+
+__all__ = ["cnn", "data", "estimator", "nn", "rnn"]
+__dir__ = __all__.copy

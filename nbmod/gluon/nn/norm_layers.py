@@ -26,8 +26,9 @@ class _BatchNorm(HybridBlock):
                  running_variance_initializer: Initializer | str = "ones", in_channels: int = 0,
                  **kwargs: Any):
         super().__init__(**kwargs)
-        self._kwargs = {"axis": axis, "eps": epsilon, "momentum": momentum, "fix_gamma": not scale,
-                        "use_global_stats": use_global_stats}
+        self._kwargs: dict[str, Any] = {
+            "axis": axis, "eps": epsilon, "momentum": momentum, "fix_gamma": not scale,
+            "use_global_stats": use_global_stats}
         self.fuse_relu = fuse_relu
         if in_channels:
             self.in_channels = in_channels
@@ -66,7 +67,8 @@ def _channels(gamma: Parameter) -> int:
 
 def _text(layer: HybridBlock, **facts: Any) -> str:
     """The text of a layer with facts in this order."""
-    return f"{type(layer).__name__}({', '.join(f'{name}={fact}' for name, fact in facts.items())})"
+    parts = ", ".join(f"{name}={fact!r}" for name, fact in facts.items())
+    return f"{type(layer).__name__}({parts})"
 
 
 class BatchNorm(_BatchNorm):

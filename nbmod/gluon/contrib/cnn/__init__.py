@@ -1,0 +1,8 @@
+"""`mx.gluon.contrib.cnn`: deformable convolutions."""
+
+from __future__ import annotations
+
+from . import conv_layers
+from .conv_layers import *  # noqa: F403
+
+__all__ = conv_layers.__all__.copy()

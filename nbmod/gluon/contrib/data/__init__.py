@@ -1,0 +1,16 @@
+"""`mx.gluon.contrib.data`: a sampler at intervals, and texts.
+
+    sampler.py  `IntervalSampler`
+    text.py     WikiText as sequences of tokens
+
+Begin with `sampler.py`.  Imports `base`, `compat.c_interface`, `contrib.text`, `core.atomic`,
+`gluon.data.dataset`, `gluon.data.sampler`, `gluon.utils` and `ndarray`.
+"""
+
+from __future__ import annotations
+
+from . import sampler
+from . import text as text
+from .sampler import *  # noqa: F403
+
+__all__ = sampler.__all__.copy()

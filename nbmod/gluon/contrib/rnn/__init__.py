@@ -1,0 +1,16 @@
+"""`mx.gluon.contrib.rnn`: further recurrent cells.
+
+    rnn_cell.py       `LSTMPCell`, `VariationalDropoutCell`, and `dynamic_unroll`
+    conv_rnn_cell.py  cells whose maps are convolutions over 1, 2 and 3 axes
+
+Begin with `rnn_cell.py`.  Imports `base`, `gluon.nn`, `gluon.parameter`, `gluon.rnn`,
+`initializer` and `ndarray`.
+"""
+
+from __future__ import annotations
+
+from . import conv_rnn_cell, rnn_cell
+from .conv_rnn_cell import *  # noqa: F403
+from .rnn_cell import *  # noqa: F403
+
+__all__ = conv_rnn_cell.__all__ + rnn_cell.__all__
