@@ -199,7 +199,7 @@ def test_unrolled_steps_share_what_is_dropped(layout, rates):
         outputs, _ = cell.unroll(4, mx.nd.ones((4, 4, 50)), begin_state=[mx.nd.ones((4, 50))],
                                  layout=layout, merge_outputs=True)
     steps = np.moveaxis(outputs.asnumpy(), layout.find("T"), 0)
-    assert (steps == steps[0]).all() and len({*steps[0].sum(axis=1)}) > 1
+    assert (steps == steps[0]).all() and len({*map(bytes, steps[0])}) > 1
 
 
 @pytest.mark.parametrize("layout", ["NTC", "TNC"])
@@ -209,7 +209,7 @@ def test_loops_share_what_is_dropped(layout):
         outputs, _ = dynamic_unroll(Shown(), mx.nd.ones((4, 4, 50)), mx.nd.ones((4, 50)), 0.5, 0.5,
                                     layout)
     steps = np.moveaxis(outputs.asnumpy(), layout.find("T"), 0)
-    assert (steps == steps[0]).all() and len({*steps[0].sum(axis=1)}) > 1
+    assert (steps == steps[0]).all() and len({*map(bytes, steps[0])}) > 1
 
 
 def test_a_draw_of_another_shape_is_refused():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ... import ndarray as nd
 from ... import symbol as sym
 from ...base import CheckError
 from .cell_containers import BidirectionalCell, _CellList, _cells
@@ -127,7 +128,15 @@ class ModifierCell(HybridRecurrentCell):
         return f"{type(self).__name__}({self.base_cell})"
 
 
-class ZoneoutCell(ModifierCell):
+class _RememberingCell(ModifierCell):
+    """Base of modifiers that keep values from step to step beside their states."""
+
+    def _call_cached_op(self, *args: Any) -> Any:
+        # A plan of one step would not see these values; the cell inside has one.
+        return self.hybrid_forward(nd, *args)
+
+
+class ZoneoutCell(_RememberingCell):
     """Keeps random elements of the last outputs and states (Krueger et al., 2016).
 
     Parameters
@@ -172,7 +181,9 @@ class ZoneoutCell(ModifierCell):
             return F.where(F.Dropout(F.ones_like(new), p=share), new, old) if share else new
 
         output, after = self.base_cell(inputs, states)
-        last = F.zeros_like(output) if self._prev_output is None else self._prev_output
+        last = self._prev_output
+        if not isinstance(last, type(output)):  # none, or that of a trace
+            last = F.zeros_like(output)
         output = zoneout(self._zoneout_outputs, output, last)
         after = [zoneout(self._zoneout_states, new, old)
                  for new, old in zip(after, states, strict=True)]

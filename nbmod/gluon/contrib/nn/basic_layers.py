@@ -204,8 +204,9 @@ class SyncBatchNorm(BatchNorm):
                       "num_devices")
             num_devices = max(num_gpus(), 1)
         if num_devices > 1:
-            warn_user(f"{self.name}: num_devices is {num_devices}, but SyncBatchNorm uses the "
-                      "statistics of each device's own samples")
+            # Without its name, for one warning of a whole network.
+            warn_user(f"SyncBatchNorm: num_devices is {num_devices}, but statistics are those of "
+                      "each device's own samples")
         del self._kwargs["axis"]
         self._kwargs |= {"ndev": num_devices, "key": self.prefix}
 

@@ -9,7 +9,7 @@ from ....base import CheckError
 from ....initializer import Initializer
 from ....ndarray import NDArray
 from ...parameter import Parameter
-from ...rnn.cell_modifiers import ModifierCell, _has_directions
+from ...rnn.cell_modifiers import _has_directions, _RememberingCell
 from ...rnn.recurrent_cell import (
     RecurrentCell,
     StateInfo,
@@ -23,7 +23,7 @@ from ...rnn.rnn_cell import _DenseCell
 __all__ = ["LSTMPCell", "VariationalDropoutCell"]
 
 
-class VariationalDropoutCell(ModifierCell):
+class VariationalDropoutCell(_RememberingCell):
     """Dropout around a cell, with one draw for all steps (Gal and Ghahramani, 2016).
 
     The elements to drop are drawn by the first step after `reset`, which `unroll` calls, too.
@@ -70,10 +70,6 @@ class VariationalDropoutCell(ModifierCell):
         """Begin a new sequence: the next step draws anew."""
         super().reset()
         self.drop_inputs_mask = self.drop_states_mask = self.drop_outputs_mask = None
-
-    def _call_cached_op(self, inputs: Any, states: Any) -> Any:
-        # A plan of a step would draw anew in every call; the cell inside has one.
-        return self.hybrid_forward(nd, inputs, states)
 
     def hybrid_forward(self, F: Any, inputs: Any, states: Any) -> tuple[Any, list[Any]]:
         first, *others = states
