@@ -79,6 +79,8 @@ def latest_first(ends: Sequence[End]) -> list[End]:
     as contributions to one leaf are added.  Moving averages depend on the order, because backward
     passes update them.
     """
+    if not any([isinstance(end, LeafGroup) for end in ends]):
+        return [*ends]
     users: dict[int, list[End]] = {}
     for end in reversed(ends):
         for leaf in end.leaves if isinstance(end, LeafGroup) else (end,):

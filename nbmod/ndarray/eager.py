@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,8 @@ from ..context import Context
 from ..core.shape_semantics import is_np_shape
 from ..ops import OPS
 from ..ops.device import Device
-from ..ops.op import Call, Mode, Op, Spec, Tensor
+from ..ops.jit import lacks_compiler
+from ..ops.op import Call, Computation, Mode, Op, Spec, Tensor
 from ..ops.param import Shape, has_negative_zero, without_ignored
 from ..ops.shape import PartialShape, ShapeMismatch, infer_with_lengths, is_known, unify
 from .recording import STATE
@@ -45,6 +46,9 @@ Facts = tuple[tuple[Shape, np.dtype[Any] | None], ...]
 class OpPlan:
     """How an op is executed on inputs of given shapes and types; equal to itself alone."""
 
+    op: Op
+    compute: Computation | None
+    """Executes this very `op`, not equal ones: these may differ by the sign of a zero."""
     outs: tuple[Spec | None, ...]
     """Outputs; None for a hidden one that is not requested."""
     scratch: tuple[Spec, ...]
@@ -139,7 +143,8 @@ def run_plan(plan: OpPlan, op: Op, ins: Sequence[Any], device: Device, outs: Seq
                       for i, (out, spec) in enumerate(zip(padded, plan.outs, strict=True))]
         else:
             arrays = [None if spec is None else device.empty(*spec) for spec in plan.outs]
-        _run(op, ins, arrays, device, plan, ctx, state)
+        compute = None if outs or plan.op is not op or lacks_compiler() else plan.compute
+        _run(plan, compute or partial(device.run, op), ins, arrays, device, ctx, state)
     except MemoryError as error:
         listed = _listed(op, [array.shape for array in ins])
         raise OutOfMemory(f"{op.name}: {error} {listed}") from None
@@ -173,18 +178,20 @@ def specs_of(op: Op, ins: Sequence[Any], device: Device) -> tuple[Spec, ...]:
     return planned(op, ins, device).specs
 
 
-def _run(op: Op, ins: Sequence[Any], outs: list[Any], device: Device, plan: OpPlan,
+def _run(plan: OpPlan, compute: Computation, ins: Sequence[Any], outs: list[Any], device: Device,
          ctx: Context | None, state: dict[str, Any] | None) -> None:
+    op = plan.op
     if plan.is_empty:
         return
     if op.view:
         device.copy(ins[0].reshape(outs[0].shape), outs[0])
-    elif plan.scratch or op.reads_context or state is not None:
-        call = Call(Mode(STATE.training), [device.empty(*spec) for spec in plan.scratch], ctx=ctx,
+        return
+    call = _TRAINING if STATE.training else _PREDICTING
+    if plan.scratch or op.reads_context or state is not None:
+        call = Call(call.mode, [device.empty(*spec) for spec in plan.scratch], ctx=ctx,
                     specs=plan.specs if state is not None else (), state=state)
-        device.run(op, ins, outs, call)
-    else:
-        device.run(op, ins, outs, _TRAINING if STATE.training else _PREDICTING)
+    with np.errstate(all="ignore"):     # infinity and NaN are results, not events
+        compute(ins, outs, call)
 
 
 def _may_write(op: Op, ins: Sequence[Any], outs: Sequence[Any], index: int, device: Device) -> bool:
@@ -237,13 +244,14 @@ def _plan(name: str, op: Op, device: Device, ins: Facts, outs: Facts, minimum: i
              for shape, dtype in zip(shapes, types, strict=True)]
     outs_made = (*specs[:visible], *([None] * (len(specs) - visible)))
     if visible and not any(spec.size for spec in specs[:visible]):
-        return OpPlan(outs_made, (), tuple(specs), True)
+        return OpPlan(op, None, outs_made, (), tuple(specs), True)
     try:
         scratch = device.workspace(op, in_specs, specs)
     except OutOfMemory as error:
         listed = _listed(op, [shape for shape, _ in ins])
         raise OutOfMemory(f"{op.name}: {error} {listed}") from None
-    return OpPlan(outs_made, tuple(scratch), tuple(specs))
+    compute = None if op.view else device.computation(op, in_specs, outs_made)
+    return OpPlan(op, compute, outs_made, tuple(scratch), tuple(specs))
 
 
 def _infer_shapes(op: Op, ins: Sequence[Shape], outs: Sequence[PartialShape]

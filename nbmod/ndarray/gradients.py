@@ -11,10 +11,11 @@ from ..ops import OPS
 from ..ops.device import device_of
 from .direct_gradients import DirectGradients, latest_first, unfold
 from .invocation import invoke
+from .mutation import written
 from .ndarray import NDArray
 from .recording import RecordingScope
 from .sparse_array import of_value, share_rows
-from .tape import LeafGroup, Marked, Recorded, entry_with_value, free, live_entry
+from .tape import LeafGroup, Marked, Recorded, free, live_entry
 from .tape_backward import Gradient, differentiate
 
 __all__ = ["array_list", "backward", "grad", "mark_variables"]
@@ -138,17 +139,26 @@ def backward(heads: Arrays, head_grads: HeadGrads = None, retain_graph: bool = F
     with direct:
         results = outputs.differentiate(wrt, train_mode, False)
     with RecordingScope(False, train_mode):
-        for node, (data, _, owns_memory) in zip(wrt, results, strict=True):
-            if not isinstance(node, Marked):
-                continue  # the operation has written the gradients
-            gradient = of_value(data, node.ctx)
-            if node.request == "add" or direct.has_written(node):
-                gradient = gradient + node.grad
-            if not (owns_memory and share_rows(gradient, node.grad)):
-                node.grad[:] = gradient
-            node.fresh = True
+        for node, gradient in zip(wrt, results, strict=True):
+            if isinstance(node, Marked):    # otherwise the operation has written the gradients
+                _store(node, gradient, node.request == "add" or direct.has_written(node))
     if not retain_graph:  # only now: another thread may take the memory of a call that is free
         free(outputs.graph.nodes)
+
+
+def _store(leaf: Marked, gradient: Gradient, adds: bool) -> None:
+    """Write the gradient of a leaf to its array, or add it there."""
+    data, target = gradient.array, leaf.grad
+    if not (adds or target.is_sparse or hasattr(data, "stype")):
+        device_of(leaf.ctx).copy(data, target._data)
+        written(target._data)
+    else:
+        array = of_value(data, leaf.ctx)
+        if adds:
+            array = array + target
+        if not (gradient.owns_memory and share_rows(array, target)):
+            target[:] = array
+    leaf.fresh = True
 
 
 def grad(heads: Arrays, variables: Arrays, head_grads: HeadGrads = None,
@@ -305,14 +315,11 @@ class _Heads:
     def differentiate(self, wrt: Sequence[Marked | LeafGroup], training: bool, create_graph: bool
                       ) -> list[Gradient]:
         """The gradients for leaves `wrt`."""
-        entries = []
-        for head, grad in zip(self.heads, self.grads, strict=True):
-            if grad is None:
-                ones = device_of(head._ctx).full(head.shape, head._data.dtype, 1)
-                grad = NDArray(ones, head._ctx)
-            entries.append(entry_with_value(grad if create_graph else grad.detach()))
+        grads = [NDArray(device_of(head._ctx).full(head.shape, head._data.dtype, 1), head._ctx)
+                 if grad is None else grad
+                 for head, grad in zip(self.heads, self.grads, strict=True)]
         with RecordingScope(False, training):
-            return differentiate(self.graph, entries, wrt, training, create_graph)
+            return differentiate(self.graph, grads, wrt, training, create_graph)
 
 
 def _freed(what: str) -> MXNetError:

@@ -90,8 +90,9 @@ def _invoke_recorded(op: Op, inputs: Sequence[NDArray], ins: list[Any], outs: Se
         source.values[output] = ins[index]  # type: ignore[attr-defined]
     results = []
     for index in range(len(outs) or op.num_visible):
-        results.append(NDArray(computed[index], ctx))
-        results[-1]._entry = Entry(node, index)
+        result = NDArray(computed[index], ctx)
+        result._entry = Entry(node, index)
+        results.append(result)
     return results
 
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, cast
 from ..execution.interpreter import Interpreter, to_context
 from ..graph import Entry, Graph
 from ..passes.gradient import gradient
-from .tape import Recorded, saved_value
+from .tape import Recorded, entry_with_value, saved_value
 from .tape_facts import TapeFacts
 from .tape_programs import gradient_program, owns_memory
 
@@ -33,15 +33,19 @@ class Gradient(NamedTuple):
     """False if it is another array or a view of one."""
 
 
-def differentiate(graph: Graph, heads: Sequence[Entry], wrt: Sequence[Recorded], training: bool,
+def differentiate(graph: Graph, heads: Sequence[Any], wrt: Sequence[Recorded], training: bool,
                   create_graph: bool) -> list[Gradient]:
-    """The gradients of the outputs of `graph`, with head gradients `heads`, for leaves `wrt`."""
+    """The gradients of the outputs of `graph` for leaves `wrt`.
+
+    `heads` are NDArrays, the gradients of the outputs, as parts of the tape with `create_graph`.
+    """
     if not create_graph and (program := gradient_program(graph, heads, wrt)) is not None:
-        recorded = cast("list[Recorded]", graph.nodes)
-        arrays = program.run(recorded, [saved_value(*head) for head in heads], training)
+        arrays = program.run(cast("list[Recorded]", graph.nodes),
+                             [head._data for head in heads], training)
         return [Gradient(array, None, owned)
                 for array, (_, owned) in zip(arrays, program.results, strict=True)]
-    grads, tape = gradient(graph, wrt, heads), TapeFacts()
+    entries = [entry_with_value(head if create_graph else head.detach()) for head in heads]
+    grads, tape = gradient(graph, wrt, entries), TapeFacts()
     nodes = [node for node in Graph(grads).nodes if not isinstance(node, Recorded)]
     values = {entry: saved_value(*entry) for entry in (
         *grads, *(entry for node in nodes for entry in node.inputs))

@@ -16,7 +16,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -24,13 +24,20 @@ from ..core.config import is_exact
 from ..core.fork import fresh
 from ..execution.interpreter import Value, named
 from ..graph import Entry, Graph, Node
-from ..ops.device import CPU, Computation, Device, device_of
+from ..ops.device import CPU, Device, device_of
 from ..ops.jit import lacks_compiler
-from ..ops.op import Backward, Call, Mode, Op, Spec
+from ..ops.op import Backward, Call, Computation, Mode, Op, Spec
 from ..ops.sparse.row_gradients import gradient_letters
 from ..passes.gradient import gradient
 from . import mutation
-from .tape import DirectGradientOp, OwnKind, Recorded, direct_op, saved_value
+from .tape import (
+    DirectGradientOp,
+    OwnKind,
+    Recorded,
+    direct_op,
+    entry_with_value,
+    saved_value,
+)
 from .tape_facts import TapeFacts, source_of
 
 __all__ = ["PROGRAMS", "GradientProgram", "gradient_program", "owns_memory"]
@@ -134,14 +141,17 @@ def _size(program: GradientProgram | None) -> int:
 PROGRAMS = Programs(1 << 16)
 
 
-def gradient_program(graph: Graph, heads: Sequence[Entry], wrt: Sequence[Recorded]
+def gradient_program(graph: Graph, heads: Sequence[Any], wrt: Sequence[Recorded]
                      ) -> GradientProgram | None:
-    """The backward pass of a tape for leaves `wrt`; None if an interpreter has to run it."""
-    if not PROGRAMS.most:
+    """The backward pass of a tape for leaves `wrt`; None if an interpreter has to run it.
+
+    `heads` are NDArrays, the gradients of the outputs.
+    """
+    if not PROGRAMS.most or any([head.is_sparse for head in heads]):
         return None
     places = {id(node): place for place, node in enumerate(graph.nodes)}
     structure = _structure(graph, places, wrt)
-    if structure is None or any([_is_sparse(saved_value(*head)) for head in heads]):
+    if structure is None:
         return None
     return PROGRAMS.find(structure, lambda: _Planner(graph, places, heads).plan(wrt))
 
@@ -165,10 +175,6 @@ def _structure(graph: Graph, places: Places, wrt: Sequence[Recorded]) -> Hashabl
     return tuple(key)
 
 
-def _is_sparse(value: Value) -> bool:
-    return hasattr(value, "stype")
-
-
 # -- planning --------------------------------------------------------------------------------------
 
 
@@ -179,15 +185,15 @@ class _Unplanned(Exception):
 class _Planner:
     """Makes the program of a tape."""
 
-    def __init__(self, graph: Graph, places: Places, heads: Sequence[Entry]):
-        self._graph, self._places, self._heads = graph, places, heads
+    def __init__(self, graph: Graph, places: Places, heads: Sequence[Any]):
+        self._graph, self._places = graph, places
+        self._heads = [entry_with_value(head.detach()) for head in heads]
         self._facts = TapeFacts()
         self._specs: list[Spec] = []
         self._numbers: dict[Entry, int] = {}
         self._saved: list[tuple[int, int, int]] = []
-        for head in heads:
-            value = saved_value(*head)
-            self._number(head, Spec(value.shape, value.dtype))
+        for entry, head in zip(self._heads, heads, strict=True):
+            self._number(entry, Spec(head.shape, head._data.dtype))
 
     def plan(self, wrt: Sequence[Recorded]) -> GradientProgram | None:
         """The program; None if there can be none."""
@@ -288,15 +294,20 @@ def _compute(op: Op, source: Recorded, ins: Sequence[Spec], specs: Sequence[Spec
 def _run(device: Device, compute: Computation, outs: Sequence[Spec | None],
          scratch: Sequence[Spec], specs: Sequence[Spec]) -> Compute:
     """A function that allocates the outputs of an op, and computes them."""
-    empty = device.empty
+    new = [_nothing if spec is None else device.allocator(spec) for spec in outs]
+    work = [*map(device.allocator, scratch)]
 
     def run(arrays: list[Value], node: Recorded, mode: Mode) -> Sequence[Value | None]:
-        results = [None if spec is None else empty(*spec) for spec in outs]
-        compute(arrays, results, Call(mode, [empty(*spec) for spec in scratch], (), specs, node.ctx,
+        results = [allocate() for allocate in new]
+        compute(arrays, results, Call(mode, [allocate() for allocate in work], (), specs, node.ctx,
                                       node.state))
         return results
 
     return run
+
+
+def _nothing() -> None:
+    """The array of an output that nothing reads."""
 
 
 def _run_and_tell(run: Compute, aux: Iterable[int], arrays: list[Value], node: Recorded, mode: Mode

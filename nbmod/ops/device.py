@@ -15,7 +15,7 @@ import threading
 from collections.abc import Callable, Sequence
 from functools import cache, partial
 from math import prod
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -30,13 +30,11 @@ if TYPE_CHECKING:
 
     from ..context import Context
     from .dispatch import Choice
-    from .op import Call, Op, Spec
+    from .op import Call, Computation, Op, Spec
 
-__all__ = ["Computation", "Device", "Cpu", "CPU", "device_of", "memory_size", "synchronize",
+__all__ = ["Device", "Cpu", "CPU", "device_of", "memory_size", "synchronize",
            "describe"]
 
-Computation: TypeAlias = "Callable[[Sequence[Any], Sequence[Any], Call], None]"
-"""From inputs, outputs (None for one that is not wanted) and the call."""
 ALIGNMENT = 64
 """Arenas and large arrays start at a multiple of this many bytes: a cache line, and the widest
 vector."""
@@ -56,6 +54,10 @@ class Device:
     def empty(self, shape: Sequence[int], dtype: DTypeLike) -> Any:
         """An array of undefined contents."""
         raise NotImplementedError
+
+    def allocator(self, spec: Spec) -> Callable[[], Any]:
+        """A function that returns new arrays, as `empty`."""
+        return partial(self.empty, *spec)
 
     def arena(self, nbytes: int) -> Any:
         """A byte array aligned to `ALIGNMENT`, of undefined contents."""
@@ -101,8 +103,10 @@ class Device:
         raise NotImplementedError
 
     def computation(self, op: Op, ins: Sequence[Spec], outs: Sequence[Spec | None]) -> Computation:
-        """A function of inputs, outputs and the call that does what `run` does for arrays of these
-        specs; callers ignore floating-point events."""
+        """A function that does what `run` does for arrays of these specs.
+
+        Outputs overlap no input, and callers ignore floating-point events.
+        """
         return partial(self.run, op)
 
     def prepare(self, choice: Choice, ins: Sequence[Any], outs: Sequence[Any], call: Call
@@ -227,9 +231,15 @@ class Cpu(Device):
     def computation(self, op: Op, ins: Sequence[Spec], outs: Sequence[Spec | None]) -> Computation:
         if lacks_compiler():
             return super().computation(op, ins, outs)
-        if op.storage:
-            return dispatch.at_once(op, AT_ONCE, ins, outs)
-        return op.at_once(ins, outs)
+        specs = [spec for spec in (*ins, *outs) if spec is not None]
+        if op.storage[1:] or op.storage and any([spec.dtype == np.float16 for spec in specs]):
+            return dispatch.at_once(op, AT_ONCE)
+        return op.at_once(ins, outs)    # nothing is converted: the first storage is that of float16
+
+    def allocator(self, spec: Spec) -> Callable[[], np.ndarray]:
+        if spec.nbytes < LARGE:
+            return partial(np.empty, *spec)
+        return super().allocator(spec)
 
     def copy(self, src: Any, dst: Any) -> None:
         if not (isinstance(src, np.ndarray) and isinstance(dst, np.ndarray)):

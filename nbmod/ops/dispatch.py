@@ -34,7 +34,7 @@ from math import inf
 from typing import Any, NamedTuple, TypeAlias
 
 from ..base import MXNetError
-from .op import Backward, Call, Op, Spec
+from .op import Backward, Call, Computation, Op, Spec
 
 __all__ = ["CUDA", "EAGER", "NUMBA", "REFERENCE", "SPARSE", "Candidate", "Choice", "Estimate",
            "Implementation", "Prepare", "Specs", "Storage", "Workspace", "at_once", "choose",
@@ -352,9 +352,8 @@ def prepare(op: Op, keys: Sequence[str], ins: Sequence[DeviceArray], outs: Seque
         _forward(op), ins, outs, call)
 
 
-def at_once(op: Op, keys: Sequence[str], ins: Specs, outs: Sequence[Spec | None]
-            ) -> Callable[[Sequence[DeviceArray], Sequence[DeviceArray], Call], None]:
-    """A function that prepares an op for arrays of these specs, and runs it."""
+def at_once(op: Op, keys: Sequence[str]) -> Computation:
+    """A function that prepares an op for its arrays, and runs it."""
     row, forward = _only(op, keys), _forward(op)
     if row is None:
         return lambda ins, outs, call: prepare(op, keys, ins, outs, call)()

@@ -50,7 +50,8 @@ if TYPE_CHECKING:
     from ..graph import Entry, Node
     from .elementwise.program import Elements
 
-__all__ = ["Op", "Backward", "Spec", "Call", "Mode", "PartialType", "Run", "Tensor", "Types"]
+__all__ = ["Op", "Backward", "Computation", "Spec", "Call", "Mode", "PartialType", "Run", "Tensor",
+           "Types"]
 
 PartialType: TypeAlias = "DType | None"
 Types = list[PartialType]
@@ -128,6 +129,10 @@ class Call:
 
 Count: TypeAlias = Callable[["Op", Sequence["Spec"], Sequence["Spec | None"]], float]
 """From an op and the specs of its inputs and outputs (None: nothing reads it)."""
+
+
+Computation: TypeAlias = Callable[[Sequence[Any], Sequence[Any], Call], None]
+"""From inputs, outputs (None for one that nothing reads) and the call."""
 
 
 class Cost(NamedTuple):
@@ -274,14 +279,15 @@ class Op(OpTraits):
             raise MXNetError(f"{self.name} has no gradient on the CPU")
         self.prepare_backward(ins, outs, call)()
 
-    def at_once(self, ins: Sequence[Spec], outs: Sequence[Spec | None]
-                ) -> Callable[[Sequence[Any], Sequence[Any], Call], None]:
-        """A function that does what `forward` does for arrays of these specs."""
+    def at_once(self, ins: Sequence[Spec], outs: Sequence[Spec | None]) -> Computation:
+        """A function that does what `forward` does for arrays of these specs.
+
+        Outputs overlap no input.
+        """
         return self.forward
 
-    def backward_at_once(self, ins: Sequence[Spec], outs: Sequence[Spec | None]
-                         ) -> Callable[[Sequence[Any], Sequence[Any], Call], None]:
-        """A function that does what `backward` does for arrays of these specs."""
+    def backward_at_once(self, ins: Sequence[Spec], outs: Sequence[Spec | None]) -> Computation:
+        """A function that does what `backward` does, as `at_once`."""
         return self.backward
 
     def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
@@ -341,8 +347,7 @@ class Backward(Op):
     def forward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
         self.fwd.backward(ins, outs, call)
 
-    def at_once(self, ins: Sequence[Spec], outs: Sequence[Spec | None]
-                ) -> Callable[[Sequence[Any], Sequence[Any], Call], None]:
+    def at_once(self, ins: Sequence[Spec], outs: Sequence[Spec | None]) -> Computation:
         return self.fwd.backward_at_once(ins, outs)
 
     def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:

@@ -16,6 +16,7 @@ import inspect
 import types
 import typing
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Literal, NamedTuple, Union
 
 import numpy as np
@@ -133,8 +134,7 @@ def split_arguments(op: type[Op], args: Sequence[Any], kwargs: Mapping[str, Any]
 def _bind_positions(op: type[Op], args: Sequence[Any], arguments: dict[str, Any],
                     flavour: Flavour) -> None:
     """Add positional arguments to `arguments` under their names."""
-    fields = [field.name for field in fields_of(op)]
-    order = [*op.inputs, *fields, *_TAIL[flavour]]
+    order = _order(op, flavour)
     if len(args) > len(order):
         raise MXNetError(f"{op.name} takes at most {len(order)} positional arguments "
                          f"({', '.join(order)}), {len(args)} were given")
@@ -142,6 +142,12 @@ def _bind_positions(op: type[Op], args: Sequence[Any], arguments: dict[str, Any]
         if name in arguments:
             raise MXNetError(f"{op.name}: argument {name!r} is given by position and by name")
         arguments[name] = value
+
+
+@lru_cache(maxsize=4096)
+def _order(op: Any, flavour: Flavour) -> tuple[str, ...]:
+    """The names of positional arguments."""
+    return *op.inputs, *[field.name for field in fields_of(op)], *_TAIL[flavour]
 
 
 def _checked(op: type[Op], what: str, value: Any, tensor: type) -> Any:

@@ -19,9 +19,23 @@ from nbmod.core.config import CONFIG
 from nbmod.ops import OPS
 from nbmod.ops.elementwise import kernel_cache
 from nbmod.ops.elementwise.codegen import ROW, collapse
-from nbmod.ops.elementwise.formula import evaluate, integer_type, names_in, rename, scalar_text
+from nbmod.ops.elementwise.formula import (
+    evaluate,
+    integer_type,
+    names_in,
+    rename,
+    scalar_text,
+)
 from nbmod.ops.elementwise.formula_op import FormulaOp
-from nbmod.ops.elementwise.program import Assign, Program, concatenate, prune, run, sum_to
+from nbmod.ops.elementwise.program import (
+    Assign,
+    Program,
+    concatenate,
+    prune,
+    run,
+    specialized,
+    sum_to,
+)
 from nbmod.ops.jit import Kernel
 from nbmod.ops.simd import nontemporal
 from nbmod.ops.simd.host import lanes
@@ -148,6 +162,32 @@ def every_program() -> list[tuple[str, Program, tuple[float, ...]]]:
                 numbers = instance.scalar_values(program, np.ones((1, 4), np.float32))
                 programs.setdefault((program.steps, tuple(numbers)), (name, program))
     return [(name, program, numbers) for (_, numbers), (name, program) in programs.items()]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int32"])
+def test_programs_specialized_for_shapes_compute_the_same_bits(dtype):
+    large, small = (70, 130), (2, 3)
+    numbers = np.concatenate([normal(9100) * 2, [0, -0.0, np.nan, np.inf, -np.inf]])
+    direct = 0
+    for name, program, scalars in every_program():
+        for first, other, kind in ((large, large, dtype), (small, small, dtype),
+                                   ((2, 1), (1, 3), dtype), (small, small, "float64")):
+            shapes = [first, *[other] * (len(program.inputs) - 1)]
+            with np.errstate(all="ignore"):
+                ins = [np.resize(np.roll(numbers, 5 * i), shape).astype(kind if i else dtype)
+                       for i, shape in enumerate(shapes)]
+            outs = [np.zeros(np.broadcast_shapes(*shapes) if i else other, dtype)
+                    for i in range(len(program.outputs))]
+            found = [out.copy() for out in outs]
+            compute = specialized(program, ins, outs, scalars)
+            with np.errstate(all="ignore"):
+                run(program, ins, outs, scalars)
+                compute(ins, found)
+            direct += compute.__name__ == "compute"
+            for one, another in zip(found, outs, strict=True):
+                np.testing.assert_array_equal(one, another, err_msg=name)
+                assert np.array_equal(np.signbit(one), np.signbit(another)), name
+    assert dtype in ("float16", "int32") or direct > 400
 
 
 def group(number: int) -> tuple[Program, list[float]]:

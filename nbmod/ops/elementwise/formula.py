@@ -17,15 +17,15 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache, partial
 from types import CodeType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["VOCABULARY", "evaluate", "functions_in", "integer_type", "names_in", "parse",
-           "rename", "scalar_text"]
+__all__ = ["VOCABULARY", "FormulaFunctions", "evaluate", "functions_in", "functions_of",
+           "integer_type", "names_in", "parse", "rename", "scalar_text"]
 
 EXACT = ("where", "abs", "maximum", "minimum", "mod", "floor", "ceil", "trunc")
 """Functions that map integers to integers."""
@@ -101,18 +101,49 @@ def evaluate(formula: str, values: Mapping[str, Any], out: np.ndarray | None = N
 def _compile(formula: str) -> tuple[CodeType, CodeType | None]:
     """Code that returns the value, and code that writes it to `_out` (None if no ufunc is last)."""
     tree = parse(formula)
-    code = compile(ast.fix_missing_locations(ast.Expression(tree)), formula, "eval")
+    into = _writing(tree)
+    return _code(tree, formula), None if into is None else _code(into, formula)
+
+
+def _code(tree: ast.expr, title: str) -> CodeType:
+    return compile(ast.fix_missing_locations(ast.Expression(tree)), title, "eval")
+
+
+def _writing(tree: ast.expr) -> ast.expr | None:
+    """The expression that writes the value to `_out`; None if no ufunc is last."""
     if isinstance(tree, ast.BinOp):
         name, operands = _OPERATORS[type(tree.op)], [tree.left, tree.right]
     elif isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name):
         name, operands = tree.func.id, tree.args
     else:
-        return code, None
+        return None
     if not isinstance(_numpy_words()[name], np.ufunc):
-        return code, None
+        return None
     out = ast.keyword("out", ast.Name("_out", ast.Load()))
-    last: ast.expr = ast.Call(ast.Name(name, ast.Load()), operands, [out])
-    return code, compile(ast.fix_missing_locations(ast.Expression(last)), formula, "eval")
+    return ast.Call(ast.Name(name, ast.Load()), operands, [out])
+
+
+class FormulaFunctions(NamedTuple):
+    """A formula as functions of its values, in the order of names."""
+
+    value: Callable[..., Any]
+    into: Callable[..., Any] | None
+    """Writes to its last argument, an array as `evaluate` takes it; None where NumPy cannot."""
+
+
+@cache
+def functions_of(formula: str, names: tuple[str, ...]) -> FormulaFunctions:
+    """The formula as functions of values of these names."""
+    tree = parse(formula)
+    into = _writing(tree)
+    return FormulaFunctions(_function(tree, names, formula),
+                            None if into is None else _function(into, (*names, "_out"), formula))
+
+
+def _function(tree: ast.expr, names: tuple[str, ...], title: str) -> Callable[..., Any]:
+    arguments = ast.arguments([], [ast.arg(name) for name in names], None, [], [], None, [])
+    function: Callable[..., Any] = eval(_code(ast.Lambda(arguments, tree), title), _numpy_words())
+    return function
 
 
 @cache

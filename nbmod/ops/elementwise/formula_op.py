@@ -23,10 +23,10 @@ import numpy as np
 
 from ...base import MXNetError
 from ...graph import Entry, Node
-from ..op import _TABLE, Call, Op, PartialType, Run, Spec, Tensor, Types
+from ..op import _TABLE, Call, Computation, Op, PartialType, Run, Spec, Tensor, Types
 from .formula import functions_in, names_in
 from .formula_graph import spell, spellable
-from .program import Assign, Elements, Program, run
+from .program import Assign, Elements, Program, run, specialized
 
 __all__ = ["FormulaOp", "backward_program", "define", "forward_program", "kernels"]
 
@@ -149,6 +149,13 @@ class FormulaOp(Op):
         program = self.program(outs[0].dtype.kind)
         run(program, ins, outs, self.scalar_values(program, outs[0]), call.add)
 
+    def at_once(self, ins: Sequence[Spec], outs: Sequence[Spec | None]) -> Computation:
+        if type(self).forward is not FormulaOp.forward or outs[0] is None:
+            return super().at_once(ins, outs)
+        program = self.program(outs[0].dtype.kind)
+        compute = specialized(program, ins, outs, self.scalar_values(program, outs[0]))
+        return lambda ins, outs, call: compute(ins, outs)
+
     def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         program = self.program(outs[0].dtype.kind)
         return kernels().prepare(program, ins, outs, self.scalar_values(program, outs[0]), call.add)
@@ -157,6 +164,15 @@ class FormulaOp(Op):
         program = self.backward_program(ins[0].dtype.kind)
         scalars = self.scalar_values(program, ins[0])
         run(program, self.operands(ins, program), outs, scalars, call.add)
+
+    def backward_at_once(self, ins: Sequence[Spec], outs: Sequence[Spec | None]) -> Computation:
+        if type(self).backward is not FormulaOp.backward:
+            return super().backward_at_once(ins, outs)
+        program = self.backward_program(ins[0].dtype.kind)
+        positions = self.operands(range(len(ins)), program)
+        compute = specialized(program, [ins[i] for i in positions], outs,
+                              self.scalar_values(program, ins[0]))
+        return lambda ins, outs, call: compute([ins[i] for i in positions], outs)
 
     def prepare_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         program = self.backward_program(ins[0].dtype.kind)

@@ -14,15 +14,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache, partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ..param import Shape
 from ..shape import PartialShape, broadcast
-from .formula import evaluate, integer_type, names_in, rename
+from .formula import evaluate, functions_of, integer_type, names_in, rename
 
-__all__ = ["Elements", "Program", "Assign", "concatenate", "interpreted", "prune", "run", "sum_to"]
+if TYPE_CHECKING:
+    from ..op import Tensor
+
+__all__ = ["Assign", "Elements", "Program", "concatenate", "interpreted", "prune", "run",
+           "specialized", "sum_to"]
 
 
 class Assign(NamedTuple):
@@ -122,6 +126,54 @@ def interpreted(program: Program, ins: Sequence[np.ndarray], outs: Sequence[np.n
     if len(plan.program.steps) == 1 and len(targets) == 1:
         return partial(_run_step, plan.program.steps[0].formula, values, plan, *targets[0])
     return partial(_run_all, values, plan, targets)
+
+
+Specialized = Callable[[Sequence[np.ndarray], Sequence[np.ndarray | None]], None]
+"""From inputs and outputs, in the program's order."""
+
+
+def specialized(program: Program, ins: Sequence[Tensor], outs: Sequence[Tensor | None],
+                scalars: Sequence[Any] = ()) -> Specialized:
+    """A function that does what `run` does for arrays of these shapes and types.
+
+    Outputs overlap no input.
+    """
+    out_facts = tuple([None if a is None else (a.shape, a.dtype) for a in outs])
+    plan = _evaluation(program, tuple([(a.shape, a.dtype) for a in ins]), out_facts)
+    steps, positions = plan.program.steps, [i for i, out in enumerate(outs) if out is not None]
+    if plan.converted or [step.target for step in steps] != [*plan.program.outputs] or any(
+            step.target in names_in(each.formula) for step in steps for each in steps):
+        return lambda arrays, results: run(program, arrays, results, scalars)
+    names = (*[program.inputs[i] for i in plan.inputs], *[program.scalars[i] for i in plan.scalars])
+    fixed = [scalars[i] for i in plan.scalars]
+    uniform, many = {ins[i].dtype for i in plan.inputs} == {plan.real}, len(steps) > 1
+    parts = [_part(step.formula, names, plan, uniform and out == (plan.space, plan.real), many)
+             for step, out in zip(steps, filter(None, out_facts), strict=True)]
+
+    def compute(arrays: Sequence[np.ndarray], results: Sequence[np.ndarray | None]) -> None:
+        values = [*[arrays[i] for i in plan.inputs], *fixed]
+        for part, i in zip(parts, positions, strict=True):
+            part(values, results[i])
+
+    return compute
+
+
+def _part(formula: str, names: tuple[str, ...], plan: Evaluation, direct: bool, converts: bool
+          ) -> Callable[[Sequence[Any], Any], None]:
+    """A function of the values of these names that writes the value of a formula to an array."""
+    value_of, into = functions_of(formula, names)
+    if direct and into is not None:
+        write = into
+        return lambda values, result: write(*values, result)
+
+    def compute(values: Sequence[Any], result: np.ndarray) -> None:
+        value = value_of(*values)
+        if converts and plan.real is not None and not (
+                isinstance(value, np.ndarray) and value.dtype.kind == "f"):
+            value = np.asarray(value, plan.real)
+        _store(value, plan, result, False)
+
+    return compute
 
 
 class Accumulation(NamedTuple):

@@ -96,6 +96,15 @@ class FullyConnected(FloatOp, name="FullyConnected", aliases=("_sparse_FullyConn
         return prepare_gemm(self._matrix(ins[0]), ins[1].T, y, call.scratch[0],
                             bias=None if self.no_bias else ins[2].reshape(-1), **options)
 
+    def backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> None:
+        gy, x, w = ins[0].reshape(-1, self.num_hidden), self._matrix(ins[1]), ins[2]
+        if outs[0] is not None:
+            np.matmul(gy, w, out=self._matrix(outs[0]))
+        if outs[1] is not None:
+            np.matmul(gy.T, x, out=outs[1])
+        if not self.no_bias and outs[2] is not None:
+            np.add.reduce(gy, axis=0, out=outs[2].reshape(-1))
+
     def prepare_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         gy, x, w = ins[0].reshape(-1, self.num_hidden), self._matrix(ins[1]), ins[2]
         adds = [*call.add, False, False, False]

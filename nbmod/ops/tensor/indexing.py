@@ -255,6 +255,15 @@ class Pick(Gather, name="pick", aliases=("choose_element_0index",)):
         before = np.arange(len(picked), dtype=np.int64)[:, None] * x[axis]
         return ((before + picked) * after + np.arange(after)).reshape(-1)
 
+    def backward(self, ins, outs, call):
+        self._add(_put_rows, ins, outs)
+
+
+def _put_rows(index: np.ndarray, g: np.ndarray, gx: np.ndarray) -> None:
+    """`add_rows` of indices that differ."""
+    gx.fill(0)
+    gx[index] = g
+
 
 @dataclass(frozen=True)
 class GatherND(Gather, name="gather_nd"):

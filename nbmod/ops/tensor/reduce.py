@@ -26,7 +26,7 @@ from ...base import MXNetError
 from ..elementwise import reduction_programs as programs
 from ..elementwise.float_op import accumulator as computed_in
 from ..elementwise.formula_op import backward_program, kernels
-from ..elementwise.program import Elements, Program, run
+from ..elementwise.program import Elements, Program, run, specialized
 from ..elementwise.reduction_programs import fold, sum_elements
 from ..op import Op, Run, Spec, Tensor, all_of
 from ..param import Shape
@@ -145,6 +145,13 @@ class Reduction(Op):
 
     def backward(self, ins, outs, call):
         run(*self.grad_program(ins, outs))
+
+    def backward_at_once(self, ins, outs):
+        shapes = self._needed(outs[0])[:len(ins)]
+        specs = [Spec(shape, spec.dtype) for spec, shape in zip(ins, shapes, strict=True)]
+        compute = specialized(self._slope, specs, outs, self._scalars(outs[0], shapes))
+        return lambda ins, outs, call: compute(
+            [array.reshape(shape) for array, shape in zip(ins, shapes, strict=True)], outs)
 
     def prepare_backward(self, ins, outs, call):
         return kernels().prepare(*self.grad_program(ins, outs))
