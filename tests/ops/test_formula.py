@@ -20,6 +20,7 @@ from nbmod.ops import OPS
 from nbmod.ops.elementwise import kernel_cache
 from nbmod.ops.elementwise.codegen import ROW, collapse
 from nbmod.ops.elementwise.formula import (
+    _select,
     evaluate,
     integer_type,
     names_in,
@@ -188,6 +189,19 @@ def test_programs_specialized_for_shapes_compute_the_same_bits(dtype):
                 np.testing.assert_array_equal(one, another, err_msg=name)
                 assert np.array_equal(np.signbit(one), np.signbit(another)), name
     assert dtype in ("float16", "int32") or direct > 400
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_many_elements_are_selected_as_numpy_selects(dtype):
+    x = np.resize([-1, 0, -0.0, np.nan, np.inf, -np.inf, 2.5], (100, 100)).astype(dtype)
+    y, condition = x[::-1], x <= 0
+    for a, b in ((0, x), (x, 0), (x, 0.0), (-0.0, x), (x, -2.5), (7, x), (x, y), (y.T, x)):
+        found, expected = _select(condition, a, b), np.where(condition, a, b)
+        assert found.dtype == dtype and found.tobytes() == expected.tobytes()
+    for a, b in ((1, 0), (x.astype(np.float16), 0), (x, x[0]), (np.float64(2), x),
+                 (x, np.ones(x.shape, np.int64))):
+        assert _select(condition, a, b) is None
+    assert _select(condition[:1], x[:1], 0) is None
 
 
 def group(number: int) -> tuple[Program, list[float]]:
