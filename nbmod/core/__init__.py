@@ -11,6 +11,7 @@ sparse arrays and so needs their formats.
     pytree.py            nested lists of tensors, flattened and restored, for control flow
     fork.py              locks and threads that a forked child gets anew
     interrupts.py        signals, deferred while their exceptions would be lost
+    loans.py             things that are used again when the objects that have them are gone
     locks.py             file locks between processes
     collector.py         a pause of Python's cycle collector while many lasting objects are made
     log.py               `get_logger`: one-letter levels, coloured on a terminal

@@ -6,15 +6,13 @@ batch that is kept keeps its values.
 
 from __future__ import annotations
 
-import threading
-import weakref
 from math import prod
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from ..base import OutOfMemory
-from ..core.fork import fresh
+from ..core.loans import Loans
 
 __all__ = ["BufferPool", "PooledBuffer"]
 
@@ -27,42 +25,19 @@ class PooledBuffer(np.ndarray):
     """
 
 
-class _Ticket(weakref.ref[PooledBuffer]):
-    """Weak reference to a buffer in use, with its memory; it is queued when the buffer is freed."""
-
-    __slots__ = ("memory",)
-    memory: tuple[bytearray, int]
-
-
 class BufferPool:
-    """Arrays of one shape and type, reused when nothing refers to them any more.
-
-    The callback of a freed buffer is `list.append`: a KeyboardInterrupt in a callback in Python
-    would be lost.
-    """
+    """Arrays of one shape and type, reused when nothing refers to them any more."""
 
     _ALIGNMENT = 64
 
     def __init__(self, shape: tuple[int, ...], dtype: DTypeLike):
         self.shape, self.dtype = shape, np.dtype(dtype)
-        self._used: dict[int, _Ticket] = {}
-        self._free: list[_Ticket] = []
-        self._lock = fresh(threading.Lock())
+        self._memory = Loans[tuple[bytearray, int]]()
 
     def acquire(self) -> np.ndarray:
         """An array with arbitrary contents."""
-        with self._lock:
-            memory = self._recycled() if self._free else self._allocate()
-            buffer = PooledBuffer(self.shape, self.dtype, *memory)
-            ticket = _Ticket(buffer, self._free.append)
-            ticket.memory = memory
-            self._used[id(ticket)] = ticket
-        return np.asarray(buffer)
-
-    def _recycled(self) -> tuple[bytearray, int]:
-        ticket = self._free.pop()
-        del self._used[id(ticket)]
-        return ticket.memory
+        return np.asarray(self._memory.lend(
+            self._allocate, lambda memory: PooledBuffer(self.shape, self.dtype, *memory)))
 
     def _allocate(self) -> tuple[bytearray, int]:
         size = prod(self.shape) * self.dtype.itemsize
