@@ -264,13 +264,12 @@ class Executor:
         """
         if kwargs:
             load_arguments(self.arg_dict, kwargs)
-        program: ExecutorProgram = self._program
+        self._ran = self._program
         if self._first is not None or not self._suffices[bool(is_train)]:
-            program = self._substitute(bool(is_train))
-        self._ran = program
-        program.forward(bool(is_train), self._observers())
-        if program.outputs is not self.outputs:
-            for mine, other in zip(self.outputs, program.outputs, strict=True):
+            self._ran = self._substitute(bool(is_train))
+        self._ran.forward(bool(is_train), self._observers())
+        if self._ran.outputs is not self.outputs:
+            for mine, other in zip(self.outputs, self._ran.outputs, strict=True):
                 other.copyto(mine)
         return self.outputs
 
@@ -305,6 +304,10 @@ class Executor:
         """
         self._ran.backward(out_grads, bool(is_train), self._observers())
 
+    def retain(self) -> None:
+        """Let another backward pass follow the next one, without a forward pass between them."""
+        self._ran.retain()
+
     def _substitute(self, is_train: bool) -> ExecutorProgram:
         """The program that runs instead: the graph without changes, or NumPy forms."""
         if not self._suffices[is_train]:
@@ -319,11 +322,7 @@ class Executor:
 
     @cached_property
     def _unchanged(self) -> PlannedProgram:
-        """The program of the symbol's own nodes, each of which runs by itself.
-
-        It is made when it is first needed: by a monitor, or by ``forward(is_train=True)`` of an
-        executor without gradients.
-        """
+        """That of the symbol's own nodes, for monitors, and for training without gradients."""
         return planned_program(self._binding, self._shared, self._states, optimize=False)
 
     # -- looking at it ------------------------------------------------------------------------

@@ -228,7 +228,7 @@ class CachedOp:
         signature = (ctx, is_exact(), is_recorded, flowing, *[
             id(array) if name in states else (array._data.shape, array._data.dtype, type(array))
             for name, array in inputs.items()])
-        lease = self._slots.take(signature)
+        lease = self._slots.take(signature, is_train)
         call = lease.slot.find(signature)
         if self._is_one_of_many(signature, call is not None):
             return run_nodes(self._graph, {**bound.arrays, **inputs}, ctx, self._monitor)
@@ -239,7 +239,7 @@ class CachedOp:
             self._last = call.executor
             for name, target in call.copied.items():
                 _copy(inputs[name], target)
-            results = [_copied(output) for output in lease.forward(call, is_train)]
+            results = [_copied(output) for output in call.executor.forward(is_train)]
         finally:
             STATE.recording = recording
         if is_recorded:

@@ -119,6 +119,10 @@ class FirstAnswers:
         """Compute the gradients of the last forward pass, by the form that ran."""
         self._ran.backward(out_grads, is_train, observers)
 
+    def retain(self) -> None:
+        """Keep what the next backward pass reads, so that another may follow."""
+        self._ran.retain()
+
     def _may_begin(self, is_train: bool) -> bool:
         request = _request(self._binding)
         return bool(request) if self._trains else not is_train and request is not False

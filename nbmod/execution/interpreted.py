@@ -159,6 +159,9 @@ class InterpretedProgram:
                 elif not adds:
                     grad[:] = zeros(grad.shape, grad.context, grad.dtype, grad.stype)
 
+    def retain(self) -> None:
+        """Change nothing: no backward pass overwrites what it reads."""
+
     def _store(self, value: Value, entry: Entry, target: NDArray, add: bool = False) -> None:
         """Write the value of an entry to a user's array, or add it."""
         ctx = self.facts.context(entry.node)

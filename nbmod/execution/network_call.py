@@ -8,21 +8,19 @@ are as many slots as calls were ever in flight at the same time.
 
 from __future__ import annotations
 
-import threading
-import weakref
 from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from ..base import MXNetError
-from ..core.fork import fresh
+from ..core.loans import Loans
 from ..graph import Entry, Graph, Node
 from ..ndarray import NDArray, invoke, zeros
 from ..ndarray.recording import RecordingScope
-from ..ndarray.tape import DirectGradientOp, LeafGroup, OwnKind, Recorded, entry_of
+from ..ndarray.tape import DirectGradientOp, LeafGroup, OwnKind, Recorded, entry_of, free
 from ..ops.internal import ZeroGradient
 from ..ops.op import Backward, Spec
-from ..ops.random import rng
 from .bind import resized
+from .first_answers import FirstAnswers
 from .interpreter import Value
 
 if TYPE_CHECKING:
@@ -59,7 +57,6 @@ class NetworkCall(DirectGradientOp):
         self.leaves = leaves
         self.specs = [Spec(output.shape, output._data.dtype) for output in executor.outputs]
         ops = [node.required_op for node in graph.nodes if node.op is not None]
-        self.draws = any(op.random for op in ops)
         self._has_loss = any(op.list_needs() and not op.head_gradients() for op in ops)
         self._flows = [flow for name in flowing if (flow := executor.grad_dict[name]) is not None]
         self._outputs = tuple(f"output{i}" for i in range(len(graph.outputs)))
@@ -96,14 +93,13 @@ class NetworkCall(DirectGradientOp):
         return node
 
     def gradients(self, node: Recorded, heads: Sequence[Value], is_train: bool) -> list[Value]:
-        lease, executor, group = node.state["lease"], self.executor, node.inputs[-1].node
+        executor, group = self.executor, node.inputs[-1].node
         assert isinstance(group, LeafGroup)
-        lease.require_values()
-        former = group.direct.begin(group) if group.leaves else ()
+        if group.direct.retains:
+            executor.retain()
+        former = group.direct.begin(group)
         executor.backward([NDArray(head, node.ctx) for head in heads], is_train)
-        lease.is_spent = True
-        if group.leaves:
-            group.direct.end(group, former)
+        group.direct.end(group, former)
         return [*[flow._data for flow in self._flows], group]
 
     def all_inputs(self, node: Recorded) -> list[Entry]:
@@ -118,6 +114,7 @@ class NetworkCall(DirectGradientOp):
                 raise MXNetError(f"create_graph: {each.describe()} draws random numbers, so the "
                                  "network cannot be run again to record its gradient; call it "
                                  "without hybridize(), where each operation is recorded")
+        self._require_same_outputs(node)
         arrays = {**executor.arg_dict, **executor.aux_dict}
         flowing = dict(zip(self.flowing, node.inputs, strict=False))
         with RecordingScope(True, lease.is_train):
@@ -125,6 +122,24 @@ class NetworkCall(DirectGradientOp):
                 arrays[name] = NDArray(arrays[name].copy()._data, node.ctx)
                 arrays[name]._entry = flowing.get(name)
             return [*map(entry_of, run_nodes(self._graph, arrays, node.ctx))]
+
+
+    def _require_same_outputs(self, node: Recorded) -> None:
+        """Require that parameters are those of the call: its network is going to run again."""
+        executor = self.executor
+        if isinstance(executor._ran, FirstAnswers) and executor._ran.in_numpy:
+            return      # kernels, which may run by now, round otherwise
+        before = [output.copy() for output in executor.outputs]
+        executor.forward(node.state["lease"].is_train)
+        if not all(map(_has_same_bits, before, executor.outputs)):
+            free([node])
+            raise MXNetError("create_graph: a parameter or moving average of the hybridized network "
+                             "was written since it was called, so that its gradient cannot be "
+                             "recorded; write it after grad, or call the network again")
+
+
+def _has_same_bits(array: NDArray, other: NDArray) -> bool:
+    return array.asnumpy().tobytes() == other.asnumpy().tobytes()
 
 
 def run_nodes(graph: Graph, arrays: Mapping[str, NDArray], ctx: Context,
@@ -187,55 +202,22 @@ class Slot:
 
 
 class Lease:
-    """The use of a slot by one call, and what its backward pass must know of it.
+    """The use of a slot by one call.
 
     Attributes
     ----------
-    is_spent : bool
-        Whether a backward pass has run.
+    is_train : bool
+        Whether the call worked as in training.
     """
 
-    __slots__ = ("slot", "call", "is_train", "is_spent", "_drawn", "__weakref__")
+    __slots__ = ("slot", "is_train", "__weakref__")
 
-    def __init__(self, slot: Slot):
-        self.slot = slot
-        self.call: NetworkCall | None = None
-        self.is_train = self.is_spent = False
-        self._drawn = (0, 0)
-
-    def forward(self, call: NetworkCall, is_train: bool) -> list[NDArray]:
-        """Run the network."""
-        self.call, self.is_train = call, is_train
-        if call.draws:
-            self._drawn = rng.get_state()
-        return call.executor.forward(is_train)
-
-    def require_values(self) -> None:
-        """Compute again what backward reads, if an earlier backward has overwritten that."""
-        assert self.call is not None
-        executor = self.call.executor
-        if not self.is_spent or not executor.is_planned or executor.compiled.repeats_backward:
-            return
-        drawn = rng.get_state()
-        rng.set_state(self._drawn)      # the random numbers of the first run
-        try:
-            executor.forward(self.is_train)
-        finally:
-            rng.set_state(drawn)
-
-
-class _LeaseTicket(weakref.ref[Lease]):
-    """Weak reference to a lease, with its slot, which is free when the lease is gone."""
-
-    __slots__ = ("slot",)
-    slot: Slot
+    def __init__(self, slot: Slot, is_train: bool):
+        self.slot, self.is_train = slot, is_train
 
 
 class Slots:
     """The slots of a network.
-
-    The callback of a lease is `list.append`: a KeyboardInterrupt in a callback in Python would be
-    lost.
 
     Attributes
     ----------
@@ -245,19 +227,12 @@ class Slots:
 
     def __init__(self) -> None:
         self.all: list[Slot] = []
-        self._used: dict[int, _LeaseTicket] = {}
-        self._free: list[_LeaseTicket] = []
-        self._lock = fresh(threading.Lock())
+        self._loans = Loans[Slot]()
 
-    def take(self, signature: Hashable) -> Lease:
+    def take(self, signature: Hashable, is_train: bool) -> Lease:
         """A free slot, one that knows the signature before others; its end is that of the lease."""
-        with self._lock:
-            slot = self._recycled(signature) if self._free else self._made()
-            lease = Lease(slot)
-            ticket = _LeaseTicket(lease, self._free.append)
-            ticket.slot = slot
-            self._used[id(ticket)] = ticket
-        return lease
+        return self._loans.lend(self._made, lambda slot: Lease(slot, is_train),
+                                lambda slot: (signature not in slot.calls, slot.number))
 
     def known(self, signature: Hashable) -> NetworkCall | None:
         """A call of this signature in any slot."""
@@ -267,10 +242,3 @@ class Slots:
     def _made(self) -> Slot:
         self.all.append(Slot(len(self.all)))
         return self.all[-1]
-
-    def _recycled(self, signature: Hashable) -> Slot:
-        index = min(range(len(self._free)), key=lambda index: (
-            signature not in self._free[index].slot.calls, self._free[index].slot.number))
-        ticket = self._free.pop(index)
-        del self._used[id(ticket)]
-        return ticket.slot

@@ -31,7 +31,7 @@ from ..ops.subgraph import SubgraphRun
 from ..passes.infer import Inferred, infer_specs, require_static
 from ..passes.memory.plan import ALIGNMENT, MemoryPlan, plan_memory
 from ..passes.memory.plan_step import GUARD, NONE, PLANNER_PASSES, PlanStep
-from ..passes.memory.verify import survives
+from ..passes.memory.verify import overwritten
 from ..passes.optimize.fuse_elementwise import FusedGraph, fuse_elementwise
 from ..passes.optimize.pipelines import optimized
 from ..passes.place import place, with_copies
@@ -164,9 +164,9 @@ class CompiledGraph(PlacedGraph):
         return self.simplified is not None and bool(self.simplified.notes or self.constants)
 
     @cached_property
-    def repeats_backward(self) -> bool:
-        """Whether the backward pass keeps what it reads of the forward pass."""
-        return survives(self.plan_steps, self.sizes, self.plan, self.num_forward)
+    def overwritten(self) -> set[int]:
+        """What the backward pass reads of the forward pass and does not keep."""
+        return overwritten(self.plan_steps, self.sizes, self.plan, self.num_forward)
 
     def origin(self, node: Node) -> Node:
         """The node of the symbol on whose behalf `node` is there."""

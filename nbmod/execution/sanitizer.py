@@ -103,9 +103,11 @@ class Sanitizer:
         compiled = bound.compiled
         if index == 0:
             self.values.clear()
-        elif index == compiled.num_forward:     # users may have written to outputs meanwhile
-            for eid in self.values.keys() & set(compiled.outputs):
-                self.values[eid] = bound.arrays[eid].copy()
+        elif index == compiled.num_forward:
+            # Users may have written to outputs, and values are restored for a second backward pass.
+            for eid in self.values.keys() & set(compiled.outputs) | compiled.overwritten:
+                if isinstance(bound.arrays[eid], np.ndarray):
+                    self.values[eid] = bound.arrays[eid].copy()
         self._poison(bound)
         if index in compiled.plan.views:
             self._require_done(bound, index)
@@ -204,13 +206,13 @@ class Sanitizer:
 def _last_reads(compiled: CompiledGraph) -> dict[int, float]:
     """Entry -> the last step that reads it.
 
-    Where the backward pass may run again, what it reads of the forward pass lives on.
+    What the backward pass reads of the forward pass, and keeps, lives on: it may run again.
     """
     steps, num_forward = compiled.plan_steps, compiled.num_forward
-    forward = {eid for step in steps[:num_forward] for eid in step.outputs}
+    kept = {eid for step in steps[:num_forward] for eid in step.outputs} - compiled.overwritten
     last: dict[int, float] = {}
     for index, step in enumerate(steps):
-        again = forward if index >= num_forward and compiled.repeats_backward else ()
+        again = kept if index >= num_forward else ()
         last.update((eid, np.inf if eid in again else index) for eid in step.inputs)
     return last | dict.fromkeys(compiled.outputs, np.inf)
 

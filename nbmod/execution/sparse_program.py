@@ -118,6 +118,11 @@ class SparseProgram:
         return [node for node in self._program.network.forward.nodes
                 if isinstance(node.op, DenseRegion)]
 
+    def _region(self, node: Node) -> BoundRegion:
+        region = self._program.facts.state(node)["executor"]
+        assert isinstance(region, BoundRegion)
+        return region
+
     def _bound(self, region: Node) -> BoundRegion:
         op, network = region.op, self._program.network
         assert isinstance(op, DenseRegion)
@@ -157,6 +162,11 @@ class SparseProgram:
         """Compute the gradients of the last forward pass in training."""
         self._ran.backward(out_grads, is_train)
 
+    def retain(self) -> None:
+        """Keep what the next backward pass of dense regions reads, so that another may follow."""
+        for region in self._regions:
+            self._region(region).executor.retain()
+
     def debug_str(self) -> str:
         """Describe what runs: a line for each node with sparse arrays, with the storage types of
         its inputs and its output; `cast_storage` where a sparse array is converted to a dense one,
@@ -167,9 +177,7 @@ class SparseProgram:
         lines = ["sparse arrays: nodes run one by one, dense regions as executors of their own"]
         for node in graph.nodes:
             if isinstance(node.op, DenseRegion):
-                bound = self._program.facts.state(node)["executor"]
-                assert isinstance(bound, BoundRegion)
-                plan = bound.executor.debug_str().splitlines()
+                plan = self._region(node).executor.debug_str().splitlines()
                 lines += [f"dense region {node.name}:", *(f"    {line}" for line in plan)]
             elif node.op is not None:
                 lines.append(_line(node.op.name, node.name, letters_in(node, letters),

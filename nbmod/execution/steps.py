@@ -25,7 +25,7 @@ from ..context import Context
 from ..core.interrupts import from_handler
 from ..graph import Entry, Node
 from ..ndarray import NDArray, mutation
-from ..ops.device import device_of
+from ..ops.device import Device, device_of
 from ..ops.internal import CrossDeviceCopy
 from ..ops.jit import denormals, lacks_compiler
 from ..ops.op import Call, Mode
@@ -195,6 +195,9 @@ class ExecutorProgram(Protocol):
                  observers: Sequence[StepWatcher] = ()) -> None:
         """Compute the gradients of the last forward pass."""
 
+    def retain(self) -> None:
+        """Keep what the next backward pass reads, so that another may follow."""
+
 
 class SharedMemory(NamedTuple):
     """Memory that executors of one model share."""
@@ -254,6 +257,7 @@ class PlannedProgram:
         self.watchers: list[StepWatcher] = []
         self._written: dict[bool, list[int]] = {}
         self._backward_runs: int | None = None
+        self._kept: list[tuple[Device, DeviceArray, DeviceArray]] = []
         self.outputs: list[NDArray] = []
         self._output_names = binding.symbol.list_outputs()
         self.materialize()
@@ -303,12 +307,12 @@ class PlannedProgram:
         self._memory.renew()
         self.outputs = []
         self._written.clear()
-        self._backward_runs = None      # what it reads of outputs is in the older arrays
+        self._backward_runs, self._kept = None, []  # what it reads of outputs is in older arrays
         self.materialize()
 
     def release(self) -> None:
         """Release the memory for intermediate results; the next run allocates it again."""
-        self.bound, self._checks = None, ()
+        self.bound, self._checks, self._kept = None, (), []
 
     def forward(self, is_train: bool, observers: Sequence[StepWatcher] = ()) -> None:
         """Compute the outputs; `observers` see the steps, too."""
@@ -317,7 +321,7 @@ class PlannedProgram:
                 with self._floating_point(bool(self.binding.exact)):     # as if they were steps
                     constants.refresh()
         self.modes.current.is_train = self.modes.recomputed.is_train = is_train
-        self._backward_runs = None
+        self._backward_runs, self._kept = None, []
         self.run(0, self.compiled.num_forward, observers)
         self._backward_runs = 0
 
@@ -327,11 +331,35 @@ class PlannedProgram:
         if not self.compiled.heads:
             return
         self._require_values()
+        if self._backward_runs:
+            self._restore()
+            self._kept = []
         if self._head_arrays or out_grads is not None:
             load_head_gradients(self._head_arrays, self._output_names, out_grads)
         self.modes.current.is_train = is_train
+        self._backward_runs = 1     # also if it fails
         self.run(self.compiled.num_forward, len(self.compiled.nodes), observers)
-        self._backward_runs = 1
+
+    def retain(self) -> None:
+        """Copy what the next backward pass is going to overwrite, so that another may follow."""
+        compiled = self.compiled
+        if not compiled.heads:
+            return
+        self._require_values()
+        if self._backward_runs:
+            self._restore()
+        elif not self._kept:
+            bound = self.bound or self.materialize()
+            for eid in compiled.overwritten:
+                array, device = bound.arrays[eid], device_of(compiled.devices[eid])
+                self._kept.append((device, array, device.empty(*compiled.specs[eid])))
+                device.copy(array, self._kept[-1][2])
+
+    def _restore(self) -> None:
+        """Write the copies back."""
+        for device, array, copy in self._kept:
+            device.copy(copy, array)
+        self._backward_runs = 0
 
     def run(self, first: int, last: int, observers: Sequence[StepWatcher] = ()) -> None:
         """Call the steps from `first` to `last`."""
@@ -366,6 +394,6 @@ class PlannedProgram:
         if not self._memory.is_owned_by(self):
             raise MXNetError("backward: another executor that shares this one's memory was bound "
                              f"or ran since forward, so its intermediate results are lost; {again}")
-        if self._backward_runs and not self.compiled.repeats_backward:
+        if self._backward_runs and self.compiled.overwritten and not self._kept:
             raise MXNetError("backward: intermediate results are overwritten once they are no "
                              f"longer needed, so it runs once for each forward; {again}")

@@ -28,11 +28,14 @@ class DirectGradients:
     ----------
     groups : list of LeafGroup
         What to differentiate by, so that these operations run.
+    retains : bool
+        Whether another backward pass may follow.
     """
 
-    def __init__(self, graph: Graph):
-        self.groups = latest_first([node for node in graph.variables
-                                    if isinstance(node, LeafGroup) and node.leaves])
+    def __init__(self, graph: Graph, retains: bool):
+        self.retains = retains
+        self._all = [node for node in graph.variables if isinstance(node, LeafGroup)]
+        self.groups = latest_first([group for group in self._all if group.leaves])
         self._written: list[LeafGroup] = []
 
     @property
@@ -45,11 +48,11 @@ class DirectGradients:
         return any([leaf is each for group in self._written for each in group.leaves])
 
     def __enter__(self) -> None:
-        for group in self.groups:
+        for group in self._all:
             group.direct = self
 
     def __exit__(self, *error: object) -> None:
-        for group in self.groups:
+        for group in self._all:
             group.direct = None
 
     def begin(self, group: LeafGroup) -> list[tuple[Marked, Any]]:

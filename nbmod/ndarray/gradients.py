@@ -129,7 +129,7 @@ def backward(heads: Arrays, head_grads: HeadGrads = None, retain_graph: bool = F
     [2.0, 20.0]
     """
     outputs = _Heads(heads, head_grads)
-    direct = DirectGradients(outputs.graph)
+    direct = DirectGradients(outputs.graph, retain_graph)
     wrt = latest_first([node for node in outputs.graph.variables
                         if isinstance(node, Marked) and node.request != "null"
                         or isinstance(node, LeafGroup) and node.leaves])
@@ -198,9 +198,10 @@ def grad(heads: Arrays, variables: Arrays, head_grads: HeadGrads = None,
     if not arrays:
         raise CheckError("grad: no variables are given, expected at least one")
     outputs = _Heads(heads, head_grads)
+    retains = create_graph if retain_graph is None else retain_graph
     if create_graph:
         outputs.graph = unfold(outputs.graph)
-    direct = DirectGradients(outputs.graph)
+    direct = DirectGradients(outputs.graph, retains)
     own = [node for node in outputs.graph.variables if isinstance(node, Marked)]
     wrt = [_leaf(index, array, [*own, *direct.leaves]) for index, array in enumerate(arrays)]
     flowing = [leaf for leaf in own if any(leaf is each for each in wrt)]
@@ -211,7 +212,7 @@ def grad(heads: Arrays, variables: Arrays, head_grads: HeadGrads = None,
         flows = {id(leaf): result for leaf, result in zip(flowing, results, strict=False)}
         with RecordingScope(False, False):
             gradients = [_total(leaf, flows.get(id(leaf)), direct) for leaf in wrt]
-    if not (create_graph if retain_graph is None else retain_graph):
+    if not retains:
         free(outputs.graph.nodes)
     if create_graph:
         with RecordingScope(True, train_mode):

@@ -27,7 +27,8 @@ from ...base import MXNetError
 from .plan import MemoryPlan
 from .plan_step import NONE, AliasedRows, PlanStep
 
-__all__ = ["MemoryLayout", "Planned", "Range", "check_plan", "range_of_strides", "survives"]
+__all__ = ["MemoryLayout", "Planned", "Range", "check_plan", "overwritten",
+           "range_of_strides"]
 
 
 class Range(NamedTuple):
@@ -152,15 +153,16 @@ def check_plan(steps: Sequence[PlanStep], sizes: Sequence[int], plan: MemoryPlan
         replay.read(eid, "the end")
 
 
-def survives(steps: Sequence[PlanStep], sizes: Sequence[int], plan: MemoryPlan, start: int) -> bool:
-    """Whether the steps from `start` on could run twice: what they read of the steps before them
-    is still intact when all have run."""
+def overwritten(steps: Sequence[PlanStep], sizes: Sequence[int], plan: MemoryPlan, start: int
+                ) -> set[int]:
+    """What the steps from `start` on read of the steps before them, and is no longer intact when
+    all have run: they cannot run twice unless this is restored."""
     replay = _Replay(steps, sizes, plan)
     for index in range(len(steps)):
         replay.step(index)
     before = {eid for step in steps[:start] for eid in step.outputs}
     read = {eid for step in steps[start:] for eid in step.inputs}
-    return not before & read & replay.spoiled
+    return before & read & replay.spoiled
 
 
 class _Replay:

@@ -1,0 +1,113 @@
+"""Hybridized blocks on the tape: random programs equal eager ones, whatever is called how often."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import nbmod as mx
+from nbmod import autograd
+from nbmod.gluon import nn
+from tests.programs.gluon_tapes import Tape
+
+SEEDS = 20
+
+
+def test_random_programs_equal_eager_ones():
+    """Also where parameters are written between forward and backward, and between backwards."""
+    written = 0
+    for seed in range(SEEDS):
+        with mx.exact():
+            eager, hybrid = (Tape(mx, seed, active) for active in (False, True))
+            for one, other in zip(eager.run(), hybrid.run(), strict=True):
+                # passes keep bits; contributions to one gradient are added in another order, which
+                # divisions by small deviations of batches magnify
+                np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-4, err_msg=f"{seed}")
+        written += hybrid.writes
+    assert written > SEEDS
+
+
+def perceptron():
+    """Three layers, whose plan overwrites what its backward pass reads."""
+    net = nn.HybridSequential()
+    net.add(nn.Dense(16, "tanh", in_units=16), nn.Dense(16, "tanh", in_units=16),
+            nn.Dense(16, in_units=16))
+    net.initialize(mx.init.Uniform(0.5))
+    net.hybridize()
+    return net
+
+
+def recorded(net, x):
+    x.attach_grad()
+    with autograd.record():
+        return net(x)
+
+
+def test_retained_values_are_copies_until_the_last_backward():
+    net, x = perceptron(), mx.nd.random.uniform(shape=(3, 16))
+    y, gradients = recorded(net, x), []
+    program = net.executor.planned
+    assert program.compiled.overwritten
+    for retains in (True, True, False):
+        y.backward(retain_graph=retains)
+        gradients.append(x.grad.asnumpy())
+        assert bool(program._kept) == retains
+        net[1].weight.data()[:] *= 1.5      # read as it is at present, as by the operators
+    assert not np.array_equal(gradients[0], gradients[1])
+    with pytest.raises(mx.MXNetError, match="no graph any more"):
+        y.backward()
+
+
+def test_monitored_and_sparse_networks_retain_values():
+    def gradients(hybrid, monitored):
+        mx.random.seed(0)
+        net = nn.HybridSequential()
+        net.add(nn.Embedding(20, 4, sparse_grad=monitored is None), nn.Flatten(), perceptron(),
+                nn.Dense(2, in_units=16))
+        net.initialize(mx.init.Uniform(0.5), force_reinit=True)
+        net.hybridize(hybrid)
+        seen = []
+        if monitored:
+            net.register_op_hook(lambda *names: seen.append(names))
+        with autograd.record():
+            y = net(mx.nd.array([[1, 2, 3, 4], [4, 2, 1, 0]]))
+        found = []
+        for retains in (True, True, False):
+            y.backward(retain_graph=retains)
+            found += [each.grad().asnumpy() for each in net.collect_params().values()]
+            net[2][1].weight.data()[:] *= 1.5
+        assert bool(seen) == bool(hybrid and monitored)
+        return found
+
+    for monitored in (None, True, False):
+        for one, other in zip(gradients(False, monitored), gradients(True, monitored), strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+
+
+def test_a_second_backward_after_a_failed_one_is_an_error():
+    class Fails(autograd.Function):
+        def forward(self, x):
+            return x * 2
+
+        def backward(self, dy):
+            raise ValueError("backward fails")
+
+    net, x = perceptron(), mx.nd.random.uniform(shape=(3, 16))
+    x.attach_grad()
+    with autograd.record():
+        y = net(Fails()(x))
+    with pytest.raises(ValueError, match="backward fails"):
+        y.backward()
+    with pytest.raises(mx.MXNetError, match="results are overwritten"):
+        y.backward()
+
+
+def test_gradients_of_gradients_after_a_parameter_was_written_are_refused():
+    net, x = perceptron(), mx.nd.random.uniform(shape=(3, 16))
+    y, again = recorded(net, x), net(x)
+    slope, = autograd.grad(y, [x], create_graph=True)
+    assert not np.array_equal(slope.asnumpy(), 0 * slope.asnumpy()) and again.shape == y.shape
+    net[0].weight.data()[:] *= 1.001
+    for _ in range(2):
+        with pytest.raises(mx.MXNetError, match="written since|no graph any more"):
+            autograd.grad(y, [x], create_graph=True)
