@@ -10,12 +10,12 @@ import sys
 import numpy as np
 
 import nbmod as mx
-from tests.kvstore.distributed import test_overlap, test_store
+from tests.kvstore.distributed import test_overlap, test_store, test_trainer_ranks
 
 
 def results(store: mx.kv.KVStore) -> dict[str, np.ndarray]:
     """By name: stored arrays after pushes of dense and compressed gradients, and of rows; and the
-    parameters of a network that was trained."""
+    parameters of networks that were trained by a Module and by a Trainer."""
     found = test_store.pushed(store, lambda name, step: test_store.gradient(name, store.rank, step),
                               "adam", 3)
     store.init("rows", mx.nd.ones((11, 3)).tostype("row_sparse"))
@@ -26,6 +26,7 @@ def results(store: mx.kv.KVStore) -> dict[str, np.ndarray]:
     found["rows"] = pulled.asnumpy()
     if store.num_workers == 2:
         found |= test_overlap.fit(mx.kv.create(store.type), 2, [store.rank])[0]
+        found |= test_trainer_ranks.trained_both_ways(store.type, 2, [store.rank])
     compressed = mx.kv.create(store.type)
     compressed.set_gradient_compression({"type": "2bit", "threshold": 0.5})
     after = test_store.pushed(compressed, lambda name, step: test_store.gradient(

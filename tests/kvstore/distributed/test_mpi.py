@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import nbmod as mx
-from tests.kvstore.distributed import test_overlap, test_store
+from tests.kvstore.distributed import test_overlap, test_store, test_trainer_ranks
 from tests.kvstore.distributed.launched import Launch, require_mpi
 
 require_mpi()
@@ -33,6 +33,7 @@ def expected(ranks: int) -> dict[str, np.ndarray]:
     found["rows"] = pulled.asnumpy()
     if ranks == 2:
         found |= test_overlap.fit("local", 2, range(2), devices=2)[0]
+        found |= test_trainer_ranks.trained_both_ways("device", 2, range(2))
     device = mx.kv.create("device")
     device.set_gradient_compression({"type": "2bit", "threshold": 0.5})
     after = test_store.pushed(device, lambda name, step: [
