@@ -52,8 +52,10 @@ class _Bound(NamedTuple):
     arrays: dict[str, NDArray]
     leaves: dict[str, Marked]
     """Parameters that have a gradient."""
+    recorded: dict[str, NDArray]
+    """Those that a recorded value was assigned to, so that gradients flow on."""
     entries: list[tuple[NDArray, Entry | None]]
-    """Each array with the entry that `attach_grad` would replace."""
+    """Each array with the entry that `attach_grad` or an assignment would replace."""
 
 
 class CachedOp:
@@ -167,6 +169,8 @@ class CachedOp:
         inputs = self._by_name(args)
         ctx = _context(inputs, default_ctx)
         bound = self._parameters_on(ctx)
+        if bound.recorded and STATE.recording:
+            inputs |= {name: array for name, array in bound.recorded.items() if live_entry(array)}
         if self._runs_nodes or _is_sparse_prediction(inputs, bound):
             outputs = run_nodes(self._graph, {**bound.arrays, **inputs}, ctx, self._monitor)
         else:
@@ -194,28 +198,32 @@ class CachedOp:
 
     def _parameters_on(self, ctx: Context) -> _Bound:
         """The parameters on a context; executors are dropped if one was marked anew."""
-        bound = self._bound.get(ctx)
-        if bound is not None:
-            if all([array._entry is entry for array, entry in bound.entries]):
-                return bound
+        former = self._bound.get(ctx)
+        if former is not None and all([array._entry is entry for array, entry in former.entries]):
+            return former
+        bound = self._bound[ctx] = self._read_parameters(ctx)
+        if former is not None and bound.leaves != former.leaves:
             self.reset()
+            self._bound[ctx] = bound
+        return bound
+
+    def _read_parameters(self, ctx: Context) -> _Bound:
         by_name = self._parameters(ctx) if self._parameters is not None else {}
         if missing := [name for name in self._names if name not in by_name]:
             raise MXNetError(f"CachedOp: no arrays are given for {missing}, which are neither "
                              f"inputs {[name for name, _ in self._read]} nor parameters")
-        arrays, leaves = {name: by_name[name] for name in self._names}, {}
+        arrays = {name: by_name[name] for name in self._names}
+        leaves, recorded = {}, {}
         for name, array in arrays.items():
             entry = live_entry(array)
             if entry is None or name in self._states or name not in self._computed_from:
                 continue
             if not isinstance(entry.node, Marked):
-                raise MXNetError(f"CachedOp: parameter {name!r} is the result of a recorded "
-                                 "operation, expected an array of its own; make it an input")
-            if entry.node.request != "null":
+                recorded[name] = array
+            elif entry.node.request != "null":
                 leaves[name] = entry.node
-        self._bound[ctx] = bound = _Bound(arrays, leaves, [
+        return _Bound(arrays, leaves, recorded, [
             (array, array._entry) for array in arrays.values()])
-        return bound
 
     def _run(self, inputs: Mapping[str, NDArray], bound: _Bound, ctx: Context) -> list[NDArray]:
         """Run an executor."""

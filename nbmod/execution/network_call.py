@@ -133,8 +133,8 @@ class NetworkCall(DirectGradientOp):
         executor.forward(node.state["lease"].is_train)
         if not all(map(_has_same_bits, before, executor.outputs)):
             free([node])
-            raise MXNetError("create_graph: a parameter or moving average of the hybridized network "
-                             "was written since it was called, so that its gradient cannot be "
+            raise MXNetError("create_graph: a parameter or moving average of the network was "
+                             "written since it was called, so that its gradient cannot be "
                              "recorded; write it after grad, or call the network again")
 
 

@@ -1,4 +1,4 @@
-"""Hybridized calls from everywhere: inside operators, workers, other modes, on arrays that alias."""
+"""Hybridized calls inside operators, workers and other modes, and on arrays that alias."""
 
 from __future__ import annotations
 
@@ -115,7 +115,8 @@ def calls_inside_an_operator(hybrid):
             other = inner(x)        # in flight while the operator calls the same block
             y = outer(x)
         y.backward()
-        seen += [y, other, x.grad.copy(), outer.first.weight.grad().copy(), inner[0].weight.grad().copy()]
+        seen += [y, other, x.grad.copy(), outer.first.weight.grad().copy(),
+                 inner[0].weight.grad().copy()]
     return seen
 
 
