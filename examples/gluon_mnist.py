@@ -78,7 +78,7 @@ def main(argv: list[str] | None = None) -> float:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--epochs", type=int, default=8)
     parser.add_argument("--batch-size", type=int, default=60)
-    parser.add_argument("--lr", type=float, default=0.1)
+    parser.add_argument("--lr", type=float, default=0.05)
     parser.add_argument("--workers", type=int, default=0, help="processes that load batches")
     parser.add_argument("--eager", action="store_true", help="run single operators")
     parser.add_argument("--prefix", default="digits", help="where the network is exported")

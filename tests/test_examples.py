@@ -21,6 +21,8 @@ from bench import serving
 FOLDER = Path(__file__).resolve().parents[1] / "examples"
 
 TEXT = ["--epochs", "3", "--sentences", "1500", "--words", "400"]
+MODEL = ["--epochs", "4", "--text", "12000", "--words", "300", "--hidden", "32", "--lr", "0.02",
+         "--dropout", "0"]
 DIGITS = ["--count", "600", "--size", "16", "--filters", "8", "--batch-size", "40"]
 
 EXAMPLES = [
@@ -31,6 +33,12 @@ EXAMPLES = [
     ("factorization_machine.py", ["--epochs", "5", "--features", "100", "--count", "2000"],
      lambda accuracy: accuracy > 0.95),
     ("finetune.py", [], lambda accuracy: accuracy > 0.75),
+    ("gluon_dcgan.py", ["--epochs", "2", "--channels", "8"], lambda distance: distance < 0.6),
+    ("gluon_detection.py", ["--epochs", "5", "--images", "240", "--channels", "8",
+                            "--test-images", "40"], lambda precision: precision > 0.4),
+    ("gluon_language_model.py", [*MODEL], lambda perplexity: perplexity < 0.95),
+    ("gluon_language_model.py", [*MODEL, "--cells"], lambda perplexity: perplexity < 0.95),
+    ("gluon_mnist.py", ["--epochs", "4", "--workers", "2"], lambda accuracy: accuracy > 0.85),
     ("int8.py", ["--epochs", "4"], lambda agreement: agreement > 0.95),
     ("lenet.py", ["--epochs", "3", "--size", "16", "--plot", "curve.png"],
      lambda accuracy: accuracy > 0.85),
@@ -50,6 +58,7 @@ EXAMPLES = [
 @pytest.mark.parametrize("file, args, holds", EXAMPLES, ids=[row[0] for row in EXAMPLES])
 def test_example(file, args, holds, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(FOLDER)    # one imports another
     figure = example(file).main(args)
     assert isinstance(figure, float) and holds(figure), figure
 
