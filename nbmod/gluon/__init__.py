@@ -14,7 +14,7 @@ of them can be imported; making an object of one is an MXNetError.
     saved_blocks.py     `Block.save` and `load`
     base_block.py       `Block`: parameters and children, called on arrays
     call_structure.py   nested lists of arguments and results
-    trace_errors.py     errors of traces name the block that they are from
+    trace_errors.py     errors name the block that they are from
     hybrid_block.py     `HybridBlock`: called on arrays or symbols, traced, exported
     symbol_block.py     `SymbolBlock`: a network given by a symbol, called on arrays
     block.py            MXNet's module path of these

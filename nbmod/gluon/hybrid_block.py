@@ -179,14 +179,17 @@ class HybridBlock(Block):
                                     f"{contexts}")
             with contexts[0]:
                 return self._call_cached_op(x, *args)
-        ctx = contexts[0]
-        with ctx:
+        with contexts[0] as ctx:
             try:
                 own = self._own_arrays(ctx)
             except DeferredInitializationError:
                 self._finish_deferred(x, *args)
                 own = self._own_arrays(ctx)
-            return self.hybrid_forward(functions_for(is_symbolic=False), x, *args, **own)
+            try:
+                return self.hybrid_forward(functions_for(is_symbolic=False), x, *args, **own)
+            except MXNetError as error:
+                name_block(error, self, "arrays")
+                raise
 
     def _own_arrays(self, ctx: Context) -> dict[str, NDArray]:
         return {name: each.data(ctx) for name, each in self._reg_params.items()}
@@ -226,7 +229,7 @@ class HybridBlock(Block):
             try:
                 outputs = self._compose(*regroup(inputs, self._in_format))
             except Exception as error:
-                name_block(error, self)
+                name_block(error, self, "symbols")
                 raise
             results, self._out_format = flatten(outputs, "output")
             present = [each for each in results if each is not None]

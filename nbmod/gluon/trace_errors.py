@@ -8,8 +8,11 @@ from .base_block import Block
 
 __all__ = ["name_block"]
 
+_HINT = ("; symbols have no shapes and no values: reshape((0, -1)) and F.reshape_like keep sizes, "
+         "F.where and F.contrib.cond choose by values")
 
-def name_block(error: Exception, root: Block) -> None:
+
+def name_block(error: Exception, root: Block, arguments: str) -> None:
     """Add the path of the innermost block that an error is from to its message.
 
     Parameters
@@ -18,13 +21,16 @@ def name_block(error: Exception, root: Block) -> None:
         Error of `hybrid_forward`, which keeps its type and the frames of the user.
     root : Block
         Block that was called.
+    arguments : str
+        Kind of arguments, "symbols" or "arrays".
     """
     message = error.args[0] if error.args else None
     inner = _innermost(error, root)
     if isinstance(message, str) and " (in hybrid_forward of " not in message:
         path = next((path for path, block in _paths(root) if block is inner), "")
+        hint = _HINT if arguments == "symbols" and "Symbol" in message else ""
         error.args = (f"{message} (in hybrid_forward of {type(root).__name__.lower()}{path}: "
-                      f"{inner.name}, a {type(inner).__name__}, called with symbols)",
+                      f"{inner.name}, a {type(inner).__name__}, called with {arguments}{hint})",
                       *error.args[1:])
 
 

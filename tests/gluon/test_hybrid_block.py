@@ -222,6 +222,7 @@ def test_errors_of_traces_name_the_block_and_keep_the_line_of_the_user():
     net.hybridize()
     with pytest.raises(AttributeError, match=r"^'Symbol' object has no attribute 'shape' \(in "
                                              r"hybrid_forward of net\.first\.act: wrong, a Wrong"
+                                             r".* symbols; .*reshape\(\(0, -1\)\)"
                        ) as caught:
         net(data())
     assert caught.traceback[-1].name != "name_block"
@@ -229,6 +230,21 @@ def test_errors_of_traces_name_the_block_and_keep_the_line_of_the_user():
                for entry in caught.traceback)
     with pytest.raises(ValueError, match=r"^Deferred initialization failed because shape cannot"):
         net._deferred_infer_shape(data())
+
+
+@pytest.mark.parametrize("layers", [mx.gluon.nn.Sequential, mx.gluon.nn.HybridSequential])
+def test_errors_of_eager_calls_name_the_layer(layers):
+    """Once, however many blocks are around it."""
+    net = layers(prefix="net_")
+    with net.name_scope():
+        for inputs in (4, 5):
+            net.add(mx.gluon.nn.Dense(3, in_units=inputs))
+    net.initialize()
+    with pytest.raises(mx.MXNetError, match=r"^FullyConnected: weight has shape \(3, 5\), expected "
+                                            r"\(3, 3\).*: net_dense1, a Dense, called with "
+                                            r"arrays\)$") as caught:
+        net(mx.nd.ones((2, 4)))
+    assert str(caught.value).count("hybrid_forward") == 1
 
 
 def test_hooks_of_operators_see_all_arrays_by_mxnets_names():
