@@ -20,6 +20,8 @@ of them can be imported; making an object of one is an MXNetError.
     block.py            MXNet's module path of these
     nn/                 layers
     rnn/                recurrent layers and cells
+    base_loss.py        `Loss`: weights of elements and of samples
+    margin_losses.py    losses that are 0 beyond a margin
     loss.py             losses
     trainer.py          `Trainer`: steps parameters with an optimizer
     utils.py            `split_and_load`, `clip_global_norm`, `download` and others

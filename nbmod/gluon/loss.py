@@ -10,61 +10,14 @@ from __future__ import annotations
 from typing import Any
 
 from ..base import ArgumentError, CheckError
-from .block import HybridBlock
+from .base_loss import TINY, Loss, _apply_weighting, _reshape_like
+from .margin_losses import CosineEmbeddingLoss, HingeLoss, SquaredHingeLoss, TripletLoss
 
 __all__ = ["CTCLoss", "CosineEmbeddingLoss", "HingeLoss", "HuberLoss", "KLDivLoss", "L1Loss",
            "L2Loss", "LogisticLoss", "Loss", "PoissonNLLLoss", "SDMLLoss", "SigmoidBCELoss",
            "SigmoidBinaryCrossEntropyLoss", "SoftmaxCELoss", "SoftmaxCrossEntropyLoss",
            "SquaredHingeLoss", "TripletLoss"]
 __dir__ = __all__.copy
-
-TINY = 1e-12
-"""Added to arguments of logarithms."""
-
-
-def _apply_weighting(F: Any, loss: Any, weight: float | None = None, sample_weight: Any = None
-                     ) -> Any:
-    """`loss` times the weights that there are: of elements, which broadcast, and of all."""
-    if sample_weight is not None:
-        loss = F.broadcast_mul(loss, sample_weight)
-    return loss if weight is None else loss * weight
-
-
-def _reshape_like(F: Any, x: Any, y: Any) -> Any:
-    return F.reshape_like(x, y)
-
-
-class Loss(HybridBlock):
-    """Base of losses: `loss(pred, label, sample_weight)`.
-
-    Parameters
-    ----------
-    weight : float, optional
-        Factor of the loss.
-    batch_axis : int, default 0
-        Axis of the samples.
-    **kwargs
-        `prefix` and `params`, as for `HybridBlock`.
-
-    Examples
-    --------
-    >>> loss = mx.gluon.loss.L1Loss()
-    >>> loss.hybridize()
-    >>> loss(mx.nd.array([[1], [2]]), mx.nd.array([[3], [2]])).asnumpy().tolist()
-    [2.0, 0.0]
-    """
-
-    def __init__(self, weight: float | None, batch_axis: int, **kwargs: Any):
-        super().__init__(**kwargs)
-        self._weight, self._batch_axis = weight, batch_axis
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}(batch_axis={self._batch_axis}, w={self._weight})"
-
-    def _mean(self, F: Any, loss: Any, sample_weight: Any) -> Any:
-        """The weighted loss, averaged over all axes but that of the samples."""
-        loss = _apply_weighting(F, loss, self._weight, sample_weight)
-        return F.mean(loss, axis=self._batch_axis, exclude=True)
 
 
 class L2Loss(Loss):
@@ -100,6 +53,11 @@ class L1Loss(Loss):
     ----------
     weight, batch_axis
         As for `Loss`.
+
+    Examples
+    --------
+    >>> mx.gluon.loss.L1Loss()(mx.nd.array([[1, 2]]), mx.nd.array([[1, 4]])).asnumpy().tolist()
+    [1.0]
     """
 
     def __init__(self, weight: float | None = None, batch_axis: int = 0, **kwargs: Any):
@@ -123,6 +81,13 @@ class SigmoidBinaryCrossEntropyLoss(Loss):
         Whether predictions are probabilities.
     weight, batch_axis
         As for `Loss`.
+
+    Examples
+    --------
+    >>> loss = mx.gluon.loss.SigmoidBinaryCrossEntropyLoss(from_sigmoid=True)
+    >>> losses = loss(mx.nd.array([[0.5], [1]]), mx.nd.ones((2, 1)))
+    >>> [round(x, 2) for x in losses.asnumpy().tolist()]
+    [0.69, 0.0]
     """
 
     def __init__(self, from_sigmoid: bool = False, weight: float | None = None,
@@ -150,6 +115,9 @@ class SigmoidBinaryCrossEntropyLoss(Loss):
 class SoftmaxCrossEntropyLoss(Loss):
     """Cross entropy of the softmax of pred.
 
+    Labels have the shape of predictions without the axis of the classes; with it where they are
+    probabilities.
+
     Parameters
     ----------
     axis : int, default -1
@@ -160,6 +128,12 @@ class SoftmaxCrossEntropyLoss(Loss):
         Whether predictions are logarithms of probabilities.
     weight, batch_axis
         As for `Loss`.
+
+    Examples
+    --------
+    >>> loss, pred = mx.gluon.loss.SoftmaxCrossEntropyLoss(), mx.nd.zeros((2, 4))
+    >>> [round(x, 2) for x in loss(pred, mx.nd.array([0, 3])).asnumpy().tolist()]    # log(4)
+    [1.39, 1.39]
     """
 
     def __init__(self, axis: int = -1, sparse_label: bool = True, from_logits: bool = False,
@@ -188,6 +162,12 @@ class KLDivLoss(Loss):
         Axis of the classes.
     weight, batch_axis
         As for `Loss`.
+
+    Examples
+    --------
+    >>> label = mx.nd.array([[0.5, 0.5]])
+    >>> float(mx.gluon.loss.KLDivLoss()(label.log(), label).abs().asscalar()) < 1e-6
+    True
     """
 
     def __init__(self, from_logits: bool = True, axis: int = -1, weight: float | None = None,
@@ -212,6 +192,11 @@ class HuberLoss(Loss):
         Where the two meet.
     weight, batch_axis
         As for `Loss`.
+
+    Examples
+    --------
+    >>> mx.gluon.loss.HuberLoss()(mx.nd.array([[1], [3]]), mx.nd.zeros((2, 1))).asnumpy().tolist()
+    [0.5, 2.5]
     """
 
     def __init__(self, rho: float = 1, weight: float | None = None, batch_axis: int = 0,
@@ -226,44 +211,6 @@ class HuberLoss(Loss):
         return self._mean(F, loss, sample_weight)
 
 
-class HingeLoss(Loss):
-    """The mean of max(0, margin - pred label), for labels -1 and 1.
-
-    Parameters
-    ----------
-    margin : float, default 1
-        Margin.
-    weight, batch_axis
-        As for `Loss`.
-    """
-
-    def __init__(self, margin: float = 1, weight: float | None = None, batch_axis: int = 0,
-                 **kwargs: Any):
-        super().__init__(weight, batch_axis, **kwargs)
-        self._margin = margin
-
-    def hybrid_forward(self, F: Any, pred: Any, label: Any, sample_weight: Any = None) -> Any:
-        return self._mean(F, self._excess(F, pred, label), sample_weight)
-
-    def _excess(self, F: Any, pred: Any, label: Any) -> Any:
-        return F.relu(self._margin - pred * _reshape_like(F, label, pred))
-
-
-class SquaredHingeLoss(HingeLoss):
-    """The mean of max(0, margin - pred label)^2, for labels -1 and 1.
-
-    Parameters
-    ----------
-    margin : float, default 1
-        Margin.
-    weight, batch_axis
-        As for `Loss`.
-    """
-
-    def _excess(self, F: Any, pred: Any, label: Any) -> Any:
-        return F.square(super()._excess(F, pred, label))
-
-
 class LogisticLoss(Loss):
     """The mean of log(1 + exp(-pred label)), for labels -1 and 1, or 0 and 1 if 'binary'.
 
@@ -273,6 +220,13 @@ class LogisticLoss(Loss):
         As for `Loss`.
     label_format : {'signed', 'binary'}, default 'signed'
         Values of labels.
+
+    Examples
+    --------
+    >>> loss = mx.gluon.loss.LogisticLoss(label_format="binary")
+    >>> losses = loss(mx.nd.array([[0], [9]]), mx.nd.ones((2, 1)))
+    >>> [round(x, 2) for x in losses.asnumpy().tolist()]
+    [0.69, 0.0]
     """
 
     def __init__(self, weight: float | None = None, batch_axis: int = 0,
@@ -290,29 +244,6 @@ class LogisticLoss(Loss):
         return self._mean(F, _cross_entropy_of_logits(F, pred, label), sample_weight)
 
 
-class TripletLoss(Loss):
-    """max(0, |positive - pred|^2 - |negative - pred|^2 + margin) of each sample.
-
-    Parameters
-    ----------
-    margin : float, default 1
-        Margin.
-    weight, batch_axis
-        As for `Loss`.
-    """
-
-    def __init__(self, margin: float = 1, weight: float | None = None, batch_axis: int = 0,
-                 **kwargs: Any):
-        super().__init__(weight, batch_axis, **kwargs)
-        self._margin = margin
-
-    def hybrid_forward(self, F: Any, pred: Any, positive: Any, negative: Any) -> Any:
-        distance = F.sum(F.square(_reshape_like(F, positive, pred) - pred)
-                         - F.square(_reshape_like(F, negative, pred) - pred),
-                         axis=self._batch_axis, exclude=True)
-        return _apply_weighting(F, F.relu(distance + self._margin), self._weight)
-
-
 class PoissonNLLLoss(Loss):
     """The mean over all elements of exp(pred) - target pred.
 
@@ -326,6 +257,12 @@ class PoissonNLLLoss(Loss):
         Accepted for compatibility.
     compute_full : bool, default False
         Whether to add Stirling's approximation of log(target!) where target > 1.
+
+    Examples
+    --------
+    >>> loss = mx.gluon.loss.PoissonNLLLoss()
+    >>> loss(mx.nd.array([[0], [0]]), mx.nd.array([[1], [2]])).asnumpy().tolist()
+    [1.0]
     """
 
     def __init__(self, weight: float | None = None, from_logits: bool = True, batch_axis: int = 0,
@@ -346,36 +283,11 @@ class PoissonNLLLoss(Loss):
         return F.mean(_apply_weighting(F, loss, self._weight, sample_weight))
 
 
-class CosineEmbeddingLoss(Loss):
-    """1 - cos(input1, input2) for label 1, max(0, cos - margin) for -1.
-
-    Parameters
-    ----------
-    weight, batch_axis
-        As for `Loss`.
-    margin : float, default 0
-        Margin.
-    """
-
-    def __init__(self, weight: float | None = None, batch_axis: int = 0, margin: float = 0,
-                 **kwargs: Any):
-        super().__init__(weight, batch_axis, **kwargs)
-        self._margin = margin
-
-    def hybrid_forward(self, F: Any, input1: Any, input2: Any, label: Any,
-                       sample_weight: Any = None) -> Any:
-        input1 = _reshape_like(F, input1, input2)
-        product = F.sum(input1 * input2, axis=-1).reshape((-1, 1))
-        lengths = [F.norm(x, axis=-1).reshape((-1, 1)) for x in (input1, input2)]
-        cosine = product / F.broadcast_maximum(lengths[0] * lengths[1],
-                                               F.ones_like(product) * TINY)
-        label = label.reshape((-1, 1))
-        loss = F.where(label == 1, 1 - cosine, F.relu(cosine - self._margin))
-        return _apply_weighting(F, loss, self._weight, sample_weight)
-
-
 class CTCLoss(Loss):
     """Connectionist temporal classification; the blank is the last class.
+
+    Labels count from 0; -1 fills short ones.  A call takes the lengths of predictions and of labels
+    after them, `loss(pred, label, pred_lengths, label_lengths)`.
 
     Parameters
     ----------
@@ -385,6 +297,12 @@ class CTCLoss(Loss):
         Axes of labels.
     weight : float, optional
         Factor of the loss.
+
+    Examples
+    --------
+    >>> pred, label = mx.nd.zeros((2, 20, 4)), mx.nd.array([[1, 0], [2, 2]])
+    >>> mx.gluon.loss.CTCLoss()(pred, label).shape
+    (2,)
     """
 
     def __init__(self, layout: str = "NTC", label_layout: str = "NT",
