@@ -7,7 +7,7 @@ import os
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
-from typing import Any, BinaryIO
+from typing import IO, Any
 
 import numpy as np
 
@@ -134,18 +134,33 @@ def clip_global_norm(arrays: Sequence[NDArray], max_norm: float, check_isfinite:
     return float(norm.asscalar()) if check_isfinite else norm
 
 
-def _fetch(url: str, target: str, sha1_hash: str | None) -> None:
-    """Replace a file by the content of an address; ValueError if that does not arrive."""
+def write_checked(source: IO[bytes], target: str, sha1_hash: str | None) -> None:
+    """Replace a file by a content, if that arrives whole.
+
+    Parameters
+    ----------
+    source : binary file
+        Content.
+    target : str
+        File.
+    sha1_hash : str or None
+        Expected SHA-1.
+
+    Raises
+    ------
+    ValueError
+        If the source cannot be read, or has another SHA-1; the file is as before then.
+    """
     digest = hashlib.sha1(usedforsecurity=False)
-    with urllib.request.urlopen(url) as answer, atomic_write(target) as file:
-        for block in _blocks(answer):
+    with atomic_write(target) as file:
+        for block in _blocks(source):
             digest.update(block)
             file.write(block)
         if sha1_hash is not None and digest.hexdigest() != sha1_hash:
             raise ValueError(f"the file has another SHA-1 than {sha1_hash}")
 
 
-def _blocks(answer: BinaryIO) -> Iterator[bytes]:
+def _blocks(answer: IO[bytes]) -> Iterator[bytes]:
     """Contents of the source; an error of reading is none of writing."""
     try:
         while block := answer.read(1 << 20):
@@ -164,22 +179,11 @@ def check_sha1(filename: str, sha1_hash: str) -> bool:
     sha1_hash : str
         Hexadecimal digits.
     """
-    return sha1(filename) == sha1_hash
-
-
-def sha1(filename: str) -> str:
-    """Return the SHA-1 of a file, in hexadecimal digits.
-
-    Parameters
-    ----------
-    filename : str
-        File.
-    """
     digest = hashlib.sha1(usedforsecurity=False)
     with open(filename, "rb") as file:
-        while block := file.read(1 << 20):
+        for block in _blocks(file):
             digest.update(block)
-    return digest.hexdigest()
+    return digest.hexdigest() == sha1_hash
 
 
 def download(url: str, path: str | None = None, overwrite: bool = False,
@@ -225,7 +229,8 @@ def download(url: str, path: str | None = None, overwrite: bool = False,
     reason: Exception | None = None
     for _ in range(retries + 1):
         try:
-            _fetch(url, target, sha1_hash)
+            with urllib.request.urlopen(url) as answer:
+                write_checked(answer, target, sha1_hash)
             return target
         except UnwritableFile:
             raise

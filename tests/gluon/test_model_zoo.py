@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 import pickle
+import zipfile
 
 import numpy as np
 import pytest
@@ -191,29 +193,73 @@ def test_initial_values_are_those_of_each_layer():
     assert (net.features[-4].gamma.data().asnumpy() == 1).all()
 
 
-def test_pretrained_parameters_are_read_from_the_folder(tmp_path, monkeypatch):
-    monkeypatch.setenv("MXNET_HOME", str(tmp_path))
-    path = tmp_path / "models" / "alexnet-44335d1f.params"
-    with pytest.raises(MXNetError, match="there is no file .*alexnet-44335d1f.params, and nbmod"):
-        vision.alexnet(pretrained=True)
-    path.parent.mkdir()
-    path.write_bytes(b"other")
-    with pytest.raises(MXNetError, match="44335d1f: the file is damaged"):
-        vision.alexnet(pretrained=True)
+# -- pretrained parameters ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def server(tmp_path, monkeypatch):
+    """A folder that stands for MXNet's server, with an archive of parameters of MobileNet 0.25."""
+    folder = tmp_path / "server" / "gluon" / "models"
+    folder.mkdir(parents=True)
+    monkeypatch.setenv("MXNET_GLUON_REPO", (tmp_path / "server").as_uri())
+    monkeypatch.setenv("MXNET_HOME", str(tmp_path / "home"))
     net = vision.mobilenet0_25(classes=2)
     net.initialize(mx.init.Xavier())
     net(mx.nd.ones((1, 3, 32, 32)))
-    net.save_parameters(str(path))
-    digits = mx.gluon.utils.sha1(str(path))[:8]
-    monkeypatch.setitem(model_store.MODELS, "mobilenet0.25", digits)
-    path.rename(tmp_path / f"mobilenet0.25-{digits}.params")
+    net.save_parameters(str(tmp_path / "net.params"))
+    content = (tmp_path / "net.params").read_bytes()
+    digest = hashlib.sha1(content).hexdigest()
+    monkeypatch.setitem(model_store.MODELS, "mobilenet0.25", digest)
+    with zipfile.ZipFile(folder / f"mobilenet0.25-{digest[:8]}.zip", "w") as archive:
+        archive.writestr(f"mobilenet0.25-{digest[:8]}.params", content)
+    return folder, net, digest
+
+
+def test_pretrained_parameters_are_downloaded_once(server, tmp_path, caplog):
+    folder, net, digest = server
     devices = [mx.cpu(0), mx.cpu(1)]
-    other = vision.get_model("MobileNet0.25", pretrained=True, ctx=devices, classes=2,
-                             root=str(tmp_path))
+    other = vision.get_model("MobileNet0.25", pretrained=True, ctx=devices, classes=2)
     for weight in other.output.weight.list_data():
         assert_same(weight.asnumpy(), net.output.weight.data().asnumpy(), 0, "weight")
-    model_store.purge(str(tmp_path))
-    assert not list(tmp_path.glob("*.params"))
+    assert other.output.weight.list_ctx() == devices
+    models = tmp_path / "home" / "models"
+    path = models / f"mobilenet0.25-{digest[:8]}.params"
+    assert model_store.get_model_file("mobilenet0.25") == str(path)
+    assert [*models.iterdir()] == [path]
+    path.write_bytes(b"damaged")
+    assert model_store.get_model_file("mobilenet0.25") == str(path)
+    assert "Mismatch in the content of model file" in caplog.text
+    assert hashlib.sha1(path.read_bytes()).hexdigest() == digest
+    for archive in folder.iterdir():
+        archive.unlink()
+    assert model_store.get_model_file("mobilenet0.25") == str(path)    # without the server
+    model_store.purge()
+    assert not [*models.iterdir()]
+
+
+@pytest.mark.parametrize(("content", "error", "message"), [
+    (None, MXNetError, "mobilenet0.25-.*params is not there.* could not be fetched .*copy the"),
+    (b"no archive", ValueError, "is a damaged archive"),
+    ({"other.params": b"1"}, ValueError, "is a damaged archive"),
+    ({"mobilenet0.25-{}.params": b"1"}, ValueError, "Downloaded file has different hash")])
+def test_faulty_downloads_leave_no_file(server, tmp_path, content, error, message):
+    folder, _, digest = server
+    archive = folder / f"mobilenet0.25-{digest[:8]}.zip"
+    archive.unlink()
+    if isinstance(content, bytes):
+        archive.write_bytes(content)
+    elif content:
+        with zipfile.ZipFile(archive, "w") as file:
+            for name, data in content.items():
+                file.writestr(name.format(digest[:8]), data)
+    with pytest.raises(error, match=message):
+        vision.mobilenet0_25(pretrained=True)
+    assert not [*(tmp_path / "home" / "models").iterdir()]
+
+
+def test_checksums_are_mxnets(oracle):
+    theirs = oracle.call("mx_scripts.evaluate", "mx.gluon.model_zoo.model_store._model_sha1", {})
+    assert theirs == [model_store.MODELS]
 
 
 def test_mistakes_are_named():

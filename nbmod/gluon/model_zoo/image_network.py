@@ -68,7 +68,7 @@ def load_pretrained(net: N, name: str, pretrained: bool, ctx: Context | None,
     Raises
     ------
     MXNetError
-        If the folder does not have the file.
+        If the folder does not have the file, and it cannot be downloaded.
     """
     if pretrained:
         net.load_parameters(get_model_file(name, root), ctx)

@@ -64,6 +64,6 @@ def alexnet(pretrained: bool = False, ctx: Context | None = None, root: str | No
     Raises
     ------
     MXNetError
-        If the folder does not have the file.
+        If the folder does not have the file, and it cannot be downloaded.
     """
     return load_pretrained(AlexNet(**kwargs), "alexnet", pretrained, ctx, root)
