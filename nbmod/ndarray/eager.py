@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -48,7 +48,6 @@ class OpPlan:
 
     op: Op
     compute: Computation | None
-    """Executes this very `op`, not equal ones: these may differ by the sign of a zero."""
     outs: tuple[Spec | None, ...]
     """Outputs; None for a hidden one that is not requested."""
     scratch: tuple[Spec, ...]
@@ -57,6 +56,21 @@ class OpPlan:
     """Specs of all outputs."""
     is_empty: bool = False
     """No output has elements: there is nothing to compute."""
+
+    @cached_property
+    def is_signed(self) -> bool:
+        """Whether ops that equal `op` may differ from it, by the sign of a zero."""
+        return any(map(_has_zero, vars(self.op).values()))
+
+    def serves(self, op: Op) -> bool:
+        """Whether `compute` is what an op that equals `op` computes."""
+        return self.op is op or not self.is_signed
+
+
+def _has_zero(value: object) -> bool:
+    if isinstance(value, (tuple, list)):
+        return any(map(_has_zero, value))
+    return isinstance(value, (float, np.floating)) and not value
 
 
 def op_instance(cls: Any, params: Mapping[str, Any]) -> Op:
@@ -143,7 +157,7 @@ def run_plan(plan: OpPlan, op: Op, ins: Sequence[Any], device: Device, outs: Seq
                       for i, (out, spec) in enumerate(zip(padded, plan.outs, strict=True))]
         else:
             arrays = [None if spec is None else device.empty(*spec) for spec in plan.outs]
-        compute = None if outs or plan.op is not op or lacks_compiler() else plan.compute
+        compute = None if outs or lacks_compiler() or not plan.serves(op) else plan.compute
         _run(plan, compute or partial(device.run, op), ins, arrays, device, ctx, state)
     except MemoryError as error:
         listed = _listed(op, [array.shape for array in ins])

@@ -78,9 +78,9 @@ class Recorded(Node):
 class Kind(NamedTuple):
     """The kind of nodes of one op on arrays of the same shapes and types."""
 
-    op: int
-    """Its `id`: ops may be equal although they differ, by the sign of a zero."""
     plan: OpPlan
+    op: int
+    """The `id` of the op where equal ones may differ, else 0."""
 
 
 class OwnKind(NamedTuple):
@@ -255,7 +255,7 @@ def planned_node(op: Op, entries: Iterable[Entry], ctx: Context, plan: OpPlan) -
     """A node of an op that is executed as `plan` says, or not at all; it has no values yet."""
     node = Recorded(op, entries, ctx)
     node.specs, node.values = plan.specs, [None] * len(plan.specs)
-    node.kind = Kind(id(op), plan)
+    node.kind = Kind(plan, id(op) if plan.is_signed else 0)
     return node
 
 

@@ -182,6 +182,19 @@ def test_equal_structures_are_differentiated_once(monkeypatch):
     assert len(made) == len(PROGRAMS._programs) == 3
 
 
+def test_equal_operators_share_programs_unless_they_may_differ():
+    for scalar, count in ((2.0, 1), (0.0, 2)):
+        PROGRAMS.clear()
+        for _ in range(2):
+            op = mx.ops.OPS["_mul_scalar"].from_attrs({"scalar": scalar})   # another object
+            x = nd.ones(3)
+            x.attach_grad()
+            with autograd.record():
+                y = nd.invoke(op, [x])
+            y.backward()
+        assert len(PROGRAMS._programs) == count
+
+
 def test_programs_keep_no_array_alive():
     x = nd.ones((4, 4))
     x.attach_grad()
