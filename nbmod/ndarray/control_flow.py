@@ -84,7 +84,7 @@ def while_loop(cond: LoopFunction, func: LoopFunction, loop_vars: Nested,
         Outputs, stacked along a new first axis of `max_iterations` rows; rows after the last call
         are 0.  Without any call it is an empty list.
     NDArray or nested list of NDArray
-        Last loop_vars.
+        Last loop_vars: a list if `loop_vars` is one.
 
     Raises
     ------
@@ -103,15 +103,16 @@ def while_loop(cond: LoopFunction, func: LoopFunction, loop_vars: Nested,
     flat, _ = flatten(loop_vars, NDArray, "while_loop: loop_vars")
     if not flat:
         raise ArgumentError("while_loop: loop_vars should contain at least one element")
-    collected, states = _Outputs("while_loop: outputs of func"), loop_vars
-    while collected.count < max_iterations and _truth(cond(*_as_list(states))):
-        outputs, following = outputs_and_states("while_loop", func(*_as_list(states)))
+    collected, states = _Outputs("while_loop: outputs of func"), _as_list(loop_vars)
+    while collected.count < max_iterations and _truth(cond(*states)):
+        outputs, following = outputs_and_states("while_loop", func(*states))
         collected.append([] if outputs is None else outputs)
-        if len(_as_list(following)) != len(_as_list(states)):
-            raise ArgumentError(f"while_loop: {len(_as_list(states))} loop_vars before iteration "
+        if len(_as_list(following)) != len(states):
+            raise ArgumentError(f"while_loop: {len(states)} loop_vars before iteration "
                                 f"{collected.count - 1} and {len(_as_list(following))} after it")
-        states = following
-    return collected.stacked(int(max_iterations)), states
+        states = _as_list(following)
+    last = states[0] if isinstance(loop_vars, NDArray) else states
+    return collected.stacked(int(max_iterations)), last
 
 
 def cond(pred: object, then_func: Callable[[], Nested], else_func: Callable[[], Nested]) -> Nested:

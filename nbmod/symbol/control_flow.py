@@ -287,7 +287,7 @@ def while_loop(cond: LoopFunction, func: LoopFunction, loop_vars: Nested,
                           max_iterations=int(max_iterations), cond_input_locs=cond_locs,
                           func_input_locs=func_locs, func_var_locs=var_locs)
     return (unflatten(node_results[:len(outputs)], out_structure),
-            unflatten(node_results[len(outputs):], new_structure))
+            unflatten(node_results[len(outputs):], structure))
 
 
 def cond(pred: Symbol, then_func: Callable[[], Nested], else_func: Callable[[], Nested],
@@ -333,7 +333,7 @@ def cond(pred: Symbol, then_func: Callable[[], Nested], else_func: Callable[[], 
     node_results = _apply("_cond", graphs, inputs.entries, num_outputs=len(graphs[1].outputs),
                           cond_input_locs=pred_locs, then_input_locs=then_locs,
                           else_input_locs=else_locs)
-    return node_results[0] if len(node_results) == 1 else unflatten(node_results, structures[0])
+    return unflatten(node_results, structures[0])
 
 
 def _scalar(value: object, what: str) -> Symbol:

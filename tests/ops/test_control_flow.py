@@ -54,6 +54,12 @@ def run(net: mx.sym.Symbol, values: dict[str, np.ndarray], request: str = "write
 # -- the graph -----------------------------------------------------------------------------------
 
 
+
+def test_results_are_nested_as_in_mxnet(oracle):
+    assert programs.structures(mx) == oracle.call("mx_scripts.run", "control_programs",
+                                                  "structures")
+
+
 def test_files_are_those_of_mxnet_byte_for_byte(oracle):
     name = next(FRESH)
     ours = programs.texts(mx, name, INPUTS)

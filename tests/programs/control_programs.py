@@ -186,6 +186,25 @@ def branches(F: Any, test: Any, x: Any, y: Any) -> list[Any]:
 # -- JSON -------------------------------------------------------------------------------------
 
 
+def structures(mx: Any) -> list[Any]:
+    """How results are nested: of branches like those of the first, of loops like the arguments."""
+    def nested(value: Any) -> Any:
+        return [nested(each) for each in value] if isinstance(value, (list, tuple)) else 1
+
+    found = []
+    for F, x in ((mx.nd, mx.nd.ones(1)), (mx.sym, mx.sym.var("x"))):
+        for then, other in ((x * 2, [x]), ([x * 2], x), ((x * 2,), [x]), ([[x * 2]], [x]),
+                            ([x * 2, x], [x, [x]]), ([x * 2, [x]], [x, x])):
+            found.append(nested(F.contrib.cond(x * 1, lambda then=then: then,
+                                               lambda other=other: other)))
+        for start in (x, [x], (x,)):
+            for wrap in (lambda v: v, lambda v: [v], lambda v: (v,)):
+                found.append(nested(F.contrib.while_loop(
+                    lambda v: v < 3, lambda v, wrap=wrap: (wrap(v), wrap(v + 1)), start,
+                    max_iterations=4)))
+    return found
+
+
 def texts(mx: Any, name: str, chosen: Mapping[str, list[str]]) -> dict[str, str]:
     """The JSON of programs over variables; `name` is the name of all their loops."""
     class Named:
