@@ -6,6 +6,7 @@ import gzip
 import math
 import os
 import struct
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -179,6 +180,19 @@ def test_attempts(capsys):
         fails(9)
     assert len(attempts) == 6
     assert capsys.readouterr().err.count("AssertionError") == 4
+
+
+def test_equal_arrays_are_compared_without_wide_copies():
+    """Arrays of MXNet's own tests have half a gigabyte."""
+    x = np.ones(1 << 20, np.float32)
+    tracemalloc.start()
+    try:
+        utils.assert_almost_equal(x, x.copy())
+        assert utils.almost_equal(x, x.copy())
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 3 * x.nbytes
 
 
 def test_the_default_context_is_set_and_seen(monkeypatch):
