@@ -26,7 +26,20 @@ class _DefaultContext:
         return current_context()
 
 
-class Context:
+class _ContextType(type):
+    """Metaclass that lets old programs set `Context.default_ctx`, of the current thread."""
+
+    def __setattr__(cls, name: str, value: object) -> None:
+        if name != "default_ctx":
+            super().__setattr__(name, value)
+        elif isinstance(value, Context):
+            Context._default.value = value
+        else:
+            raise ArgumentTypeError(f"Context.default_ctx: {value!r} is a "
+                                    f"{type(value).__name__}, expected a Context, such as mx.cpu()")
+
+
+class Context(metaclass=_ContextType):
     """A device.
 
     In a `with` statement it becomes the default context of the current thread.

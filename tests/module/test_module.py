@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 import warnings
 from types import SimpleNamespace
 
@@ -576,6 +577,24 @@ def test_an_executor_group_takes_pairs():
 def test_the_default_context_has_an_old_name():
     with pytest.warns(DeprecationWarning, match="current_context"):
         assert mx.Context.default_ctx == mx.cpu()
+
+
+def test_the_default_context_can_be_set_under_its_old_name():
+    found = []
+
+    def set_it():
+        mx.Context.default_ctx = mx.cpu(3)
+        found.append(mx.nd.zeros(1).context)
+        with mx.cpu(4):
+            found.append(mx.current_context())
+        found.append(mx.current_context())
+
+    thread = threading.Thread(target=set_it)
+    thread.start()
+    thread.join()
+    assert [*found, mx.current_context()] == [mx.cpu(3), mx.cpu(4), mx.cpu(3), mx.cpu(0)]
+    with pytest.raises(TypeError, match="'gpu' is a str, expected a Context"):
+        mx.Context.default_ctx = "gpu"
 
 
 def test_a_file_that_lacks_a_parameter_is_named(tmp_path):
