@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import ClassVar
 
@@ -41,6 +42,9 @@ class AttrScope(Scope):
 
     current: ClassVar[AttrScope]
     """The innermost scope of the calling thread."""
+
+    _subgraph_names: ClassVar[Counter[str]] = Counter()
+    """How many subgraphs of loops and branches have each name (MXNet keeps them here, too)."""
 
     def __init__(self, **kwargs: str):
         super().__init__()

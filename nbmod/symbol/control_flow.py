@@ -9,7 +9,6 @@ that are made inside need not be declared.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
@@ -26,15 +25,14 @@ __all__ = ["foreach", "while_loop", "cond"]
 
 MARK = "__subgraph_name__"
 
-_subgraphs_made: Counter[str] = Counter()
-
 
 def _scope(name: str) -> AttrScope:
     """The attribute scope of a new subgraph, with a unique mark."""
     outer = AttrScope.current.get(None).get(MARK)
     full = name if outer is None else f"{outer}${name}"
-    _subgraphs_made[full] += 1
-    return AttrScope(**{MARK: f"{full}{_subgraphs_made[full] - 1}"})
+    made = AttrScope._subgraph_names
+    made[full] += 1
+    return AttrScope(**{MARK: f"{full}{made[full] - 1}"})
 
 
 class _Subgraph(NamedTuple):

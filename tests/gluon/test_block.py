@@ -140,3 +140,4 @@ def test_copies_compute_and_learn_alone(duplicate, hybridized):
     twin.weight.set_data(mx.nd.zeros((4, 4)))
     assert (net(x).asnumpy() == output).all() and not twin(x).asnumpy().any()
     assert twin.inner.name_scope()._block is twin.inner
+    assert isinstance(twin.inner.name_scope(), mx.gluon.block._BlockScope)  # MXNet's name

@@ -55,9 +55,10 @@ def run(net: mx.sym.Symbol, values: dict[str, np.ndarray], request: str = "write
 
 
 
-def test_results_are_nested_as_in_mxnet(oracle):
-    assert programs.structures(mx) == oracle.call("mx_scripts.run", "control_programs",
-                                                  "structures")
+@pytest.mark.parametrize("program", ["structures", "subgraph_counts"])
+def test_results_are_nested_and_subgraphs_named_as_in_mxnet(oracle, program):
+    found = getattr(programs, program)(mx)
+    assert found == oracle.call("mx_scripts.run", "control_programs", program)
 
 
 def test_files_are_those_of_mxnet_byte_for_byte(oracle):

@@ -205,6 +205,16 @@ def structures(mx: Any) -> list[Any]:
     return found
 
 
+def subgraph_counts(mx: Any) -> dict[str, int]:
+    """How many subgraphs were made of each name, which MXNet's own tests read."""
+    mx.AttrScope._subgraph_names.clear()
+    x = mx.sym.var("x")
+    for _ in range(2):
+        mx.sym.contrib.cond(x > 1, lambda: x + 1, lambda: mx.sym.contrib.cond(
+            x > 2, lambda: x + 2, lambda: x, name="inner"), name="outer")
+    return dict(mx.AttrScope._subgraph_names)
+
+
 def texts(mx: Any, name: str, chosen: Mapping[str, list[str]]) -> dict[str, str]:
     """The JSON of programs over variables; `name` is the name of all their loops."""
     class Named:
