@@ -17,6 +17,7 @@ exceptions: an interpreter runs them node by node.
     bound_region.py       a dense region of a network with sparse arrays, as an executor
     sparse_program.py     the program of networks with sparse arguments or gradients
     programs.py           the program of a binding: planned, sparse or interpreted
+    lent_outputs.py       outputs of an executor as arrays of their own, large ones without a copy
     network_call.py       a recorded call of a bound network: one node of the tape
     cached_op.py          `CachedOp`: a network that is bound when it is called
     compile_ahead.py      helper processes that compile the kernels of a bound network

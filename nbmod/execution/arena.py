@@ -113,7 +113,7 @@ class Memory:
 
     def renew(self) -> None:
         """Allocate the storages with buffers of their own; older arrays keep the older ones."""
-        self._held = {sid: self._arenas[storage.space].device.arena(max(storage.size, 1))
+        self.held = {sid: self._arenas[storage.space].device.arena(max(storage.size, 1))
                       for sid, storage in enumerate(self.plan.storages) if storage.held}
 
     def reserve(self, tenant: Tenant) -> None:
@@ -125,14 +125,14 @@ class Memory:
         """The array of `spec` in storage `sid`."""
         storage = self.plan.storages[sid]
         arena = self._arenas[storage.space]
-        block, offset = (self._held[sid], 0) if storage.held else (arena.block, storage.offset)
+        block, offset = (self.held[sid], 0) if storage.held else (arena.block, storage.offset)
         # There is a block: memory is reserved before its arrays are taken.
         return piece_of(arena.device, block, offset, spec, piece)  # type: ignore[arg-type]
 
     @property
     def blocks(self) -> list[DeviceArray | None]:
         """All memory that storages are allocated from."""
-        return [*(arena.block for arena in self._arenas), *self._held.values()]
+        return [*(arena.block for arena in self._arenas), *self.held.values()]
 
     @property
     def nbytes(self) -> dict[Context, int]:

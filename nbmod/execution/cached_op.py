@@ -1,9 +1,9 @@
 """`CachedOp`: a network that is bound when it is called, and one node of the tape when recorded.
 
 A call finds its executor by its *signature*: context, shapes and types of the inputs, and which of
-them are on the tape.  It copies the inputs into the executor's arrays, runs, and hands out copies
-of the outputs.  Parameters are bound as they are: nothing is copied, and the executor writes their
-gradients where `autograd` expects them (`network_call`).
+them are on the tape.  It copies the inputs into the executor's arrays, runs, and hands out the
+outputs (`lent_outputs`).  Parameters are bound as they are: nothing is copied, and the executor
+writes their gradients where `autograd` expects them (`network_call`).
 
 Run node by node are networks whose shapes follow from values, small ones (`inline_limit`), as by
 MXNet, and calls of signatures that do not come again.
@@ -247,7 +247,7 @@ class CachedOp:
             self._last = call.executor
             for name, target in call.copied.items():
                 _copy(inputs[name], target)
-            results = [_copied(output) for output in call.executor.forward(is_train)]
+            results = call.lent.forward(is_train)
         finally:
             STATE.recording = recording
         if is_recorded:
@@ -358,16 +358,6 @@ def _copy(source: NDArray, target: NDArray) -> None:
     else:
         device_of(source._ctx).copy(source._data, target._data)
         mutation.written(target._data)
-
-
-def _copied(array: NDArray) -> NDArray:
-    """A copy, of memory of its own."""
-    if array.is_sparse:
-        return array.copy()
-    device = device_of(array._ctx)
-    data = device.empty(array._data.shape, array._data.dtype)
-    device.copy(array._data, data)
-    return NDArray(data, array._ctx)
 
 
 def _same(array: NDArray) -> NDArray:

@@ -22,6 +22,7 @@ from ..ops.op import Backward, Spec
 from .bind import resized
 from .first_answers import FirstAnswers
 from .interpreter import Value
+from .lent_outputs import LentOutputs
 
 if TYPE_CHECKING:
     from ..context import Context
@@ -53,6 +54,7 @@ class NetworkCall(DirectGradientOp):
     def __init__(self, executor: Executor, copied: Mapping[str, NDArray], flowing: Sequence[str],
                  leaves: Mapping[str, Marked]):
         self._graph = graph = Graph(executor._symbol.entries)
+        self.lent = LentOutputs(executor)
         self.executor, self.copied, self.flowing = executor, copied, tuple(flowing)
         self.leaves = leaves
         self.specs = [Spec(output.shape, output._data.dtype) for output in executor.outputs]
@@ -130,6 +132,7 @@ class NetworkCall(DirectGradientOp):
         if isinstance(executor._ran, FirstAnswers) and executor._ran.in_numpy:
             return      # kernels, which may run by now, round otherwise
         before = [output.copy() for output in executor.outputs]
+        self.lent.leave()
         executor.forward(node.state["lease"].is_train)
         if not all(map(_has_same_bits, before, executor.outputs)):
             free([node])

@@ -257,6 +257,8 @@ class PlannedProgram:
         self.watchers: list[StepWatcher] = []
         self._written: dict[bool, list[int]] = {}
         self._backward_runs: int | None = None
+        self._other: tuple[BoundGraph | None, Sequence[StepWatcher], list[NDArray],
+                           dict[int, DeviceArray]] | None = None
         self._kept: list[tuple[Device, DeviceArray, DeviceArray]] = []
         self.outputs: list[NDArray] = []
         self._output_names = binding.symbol.list_outputs()
@@ -305,14 +307,26 @@ class PlannedProgram:
     def renew_outputs(self) -> None:
         """Leave the arrays in `outputs` to those who have them, and make new ones."""
         self._memory.renew()
-        self.outputs = []
+        self.outputs, self._other = [], None
         self._written.clear()
         self._backward_runs, self._kept = None, []  # what it reads of outputs is in older arrays
         self.materialize()
 
+    def exchange_outputs(self) -> None:
+        """Leave the arrays in `outputs` alone until the next exchange, and have those of the last
+        one again; the first makes new ones."""
+        present = self.bound, self._checks, self.outputs, self._memory.held
+        if (other := self._other) is None:
+            self.renew_outputs()
+        else:
+            self.bound, self._checks, self.outputs, self._memory.held = other
+            self._written.clear()
+            self._backward_runs, self._kept = None, []
+        self._other = present
+
     def release(self) -> None:
         """Release the memory for intermediate results; the next run allocates it again."""
-        self.bound, self._checks, self._kept = None, (), []
+        self.bound, self._checks, self._kept, self._other = None, (), [], None
 
     def forward(self, is_train: bool, observers: Sequence[StepWatcher] = ()) -> None:
         """Compute the outputs; `observers` see the steps, too."""

@@ -166,6 +166,69 @@ def test_outputs_are_never_overwritten():
         np.testing.assert_array_equal(y.asnumpy(), value)
 
 
+# -- large outputs ---------------------------------------------------------------------------------
+
+LARGE = 2 ** 18
+"""Elements of an output that is handed out without a copy."""
+
+
+def wide(last=lambda x: x):
+    """Two layers, of which the second is wide; what backward reads of it depends on `last`."""
+    data = mx.sym.var("data")
+    x = mx.sym.FullyConnected(mx.sym.tanh(data), num_hidden=LARGE, name="fc")
+    return mx.sym.Group([last(x), mx.sym.exp(mx.sym.sin(data))])
+
+
+def lends(net, output):
+    return np.shares_memory(net.executor.outputs[0].handle, output.handle)
+
+
+@pytest.mark.parametrize("records", [True, False])
+def test_large_outputs_are_handed_out_and_left_alone(records):
+    """Whatever is kept of them: arrays, views, those of other libraries; in random order."""
+    random, symbol = np.random.RandomState(0), wide()
+    net = cached(symbol, parameters(symbol, data=(1, 2)))
+    keeps = (lambda y: y, lambda y: y[:, 5:9].reshape((-1,)), lambda y: np.from_dlpack(y),
+             lambda y: y.detach())
+    for most in (1, 3):     # as in a loop, and more than there are buffers for
+        kept, lent = [], 0
+        for step in range(12):
+            x = array(1, 2, seed=step)
+            with mx.autograd.record() if records else mx.autograd.pause():
+                y, small = net(x)
+            assert not np.shares_memory(small.handle, net.executor.outputs[1].handle)
+            lent += lends(net, y)
+            part = keeps[random.randint(len(keeps))](y)
+            kept.append((part, np.array(part.asnumpy() if hasattr(part, "asnumpy") else part)))
+            if records:
+                y.backward()
+            del y
+            while len(kept) > most:
+                del kept[random.randint(len(kept))]
+            for part, value in kept:
+                np.testing.assert_array_equal(getattr(part, "handle", part), value)
+        assert (lent == 12) == (most == 1)
+    assert len(net._slots.all) == 1
+
+
+def test_outputs_that_backward_reads_are_copied_and_others_may_be_written():
+    for last, is_lent in ((lambda x: x, True), (mx.sym.tanh, False)):
+        symbol = wide(last)
+        arrays, x = parameters(symbol, data=(1, 2)), array(1, 2)
+        net, seen = cached(symbol, arrays), []
+        for writes in (False, True):
+            with mx.autograd.record():
+                y, _ = net(x)
+            assert lends(net, y) == is_lent
+            if writes:
+                y[:] = 7
+            y.backward()
+            seen.append(arrays["fc_weight"].grad.asnumpy())
+        np.testing.assert_array_equal(*seen)
+
+
+# -- slots, threads, resets ------------------------------------------------------------------------
+
 def test_slots_are_given_back_by_backward_and_by_the_end_of_the_outputs():
     symbol = network()
     net = cached(symbol, parameters(symbol, data=(3, 4)))
