@@ -11,6 +11,7 @@ import nbmod as mx
 from nbmod.base import MXNetError
 from nbmod.execution.compile_ahead import recorded
 from nbmod.ops import jit
+from nbmod.ops.rnn import rnn_plan, rnn_steps
 from tests.cases import Sample
 from tests.cases.rnn import SAMPLES, STATES, rnn
 from tests.compare import assert_same
@@ -60,6 +61,26 @@ def test_threads_do_not_change_a_bit(sample):
         np.testing.assert_array_equal(array, second["outputs"][index])
     for name, array in first["grads"].items():
         np.testing.assert_array_equal(array, second["grads"][name], name)
+
+
+SMALL = [rnn("lstm", attrs=STATES), rnn("gru", layers=2, both=True, attrs=STATES),
+         rnn("lstm", (9, 7, 5), layers=2, both=True, attrs={"projection_size": 2, **STATES}),
+         rnn("rnn_tanh", (9, 7, 5), both=True, attrs=STATES)]
+
+
+@pytest.mark.parametrize("sample", SMALL, ids=[sample.attrs["mode"] for sample in SMALL])
+def test_one_thread_computes_small_layers(sample, monkeypatch):
+    """All directions of them, to the same bits as threads that share them."""
+    seen, chosen = [], rnn_steps._for
+    monkeypatch.setattr(rnn_steps, "_for", lambda scratch, kernel: (
+        seen.append(len(scratch["shares"])), chosen(scratch, kernel))[1])
+    alone = run(sample)
+    assert set(seen) == {1}
+    monkeypatch.setattr(rnn_plan, "PARALLEL_FROM", 0)
+    shared, directions = run(sample), 1 + sample.attrs.get("bidirectional", False)
+    assert set(seen) == {1, -(-jit.num_threads() // directions) * directions}
+    for kind in ("outputs", "grads"):
+        np.testing.assert_equal(shared[kind], alone[kind])
 
 
 @many

@@ -15,7 +15,8 @@ gru, 4 H (see `rnn_cells`), R outputs per sample (H, or the size of the projecti
 A sample beyond its length has outputs of 0 and keeps its state, so the backward direction begins at
 the sample's last step.
 
-Jobs of a phase are numbered, those of direction 0 first; `work` has a workspace for each.
+Jobs of a phase are numbered, those of direction 0 first; `work` has a workspace for each, or one
+for all of them, which the calling thread does then.
 """
 
 from __future__ import annotations
@@ -96,6 +97,16 @@ def _recur_few(mode, share, weights, gates, h):
 
 
 @inlined
+def _recur_somehow(mode, share, weights, gates, h, work):
+    """Either of the two; weights that are packed for `_recur`, and those of `_recur_few`."""
+    packed, ahead, back = weights
+    if ahead.size:
+        _recur_few(mode, share, (ahead, back), gates, h)
+    else:
+        _recur(mode, share, packed, gates, h, work)
+
+
+@inlined
 def _finish(cell, share, results, y, state, lengths, clip):
     """Gates, states and outputs of a job's samples at step t."""
     d, job, jobs, t = share
@@ -147,54 +158,61 @@ def forward_layer(cell, packed, results, y, state, lengths, clip, work):
     results  gates, cells, hidden; hidden is empty without a projection
     state    h and c, the first state on entry, the last on exit
     lengths  steps of each sample; clip: bounds of c, and whether NaN is clipped as well
-    work     (jobs, ...)
+    work     (jobs or 1, ...)
     """
-    (steps, _, directions, _), count, cell = y.shape, len(work), CellGates(*cell)
+    (steps, _, directions, _), workers, cell = y.shape, len(work), CellGates(*cell)
     (gates, _, _), (h, _) = results, state
+    count = max(workers, directions)
     for s in range(steps):
-        for job in prange(count):
-            share = _share(np.int64(job), count, directions, s, steps)
-            _recur(cell.mode, share, packed, gates, h, work[job])
-        for job in prange(count):
-            share = _share(np.int64(job), count, directions, s, steps)
-            _finish(cell, share, results, y, state, lengths, clip)
+        for worker in prange(workers):
+            for job in range(np.int64(worker), count, workers):
+                share = _share(job, count, directions, s, steps)
+                _recur(cell.mode, share, packed, gates, h, work[worker])
+        for worker in prange(workers):
+            for job in range(np.int64(worker), count, workers):
+                share = _share(job, count, directions, s, steps)
+                _finish(cell, share, results, y, state, lengths, clip)
 
 
 @kernel(parallel=True)
 def forward_few(cell, weights, results, y, state, lengths, clip, work):
     """`forward_layer` for few steps and samples; `weights` are h2h of the first and of the last
     direction, not packed."""
-    (steps, _, directions, _), count, cell = y.shape, len(work), CellGates(*cell)
+    (steps, _, directions, _), workers, cell = y.shape, len(work), CellGates(*cell)
     (gates, _, _), (h, _) = results, state
+    count = max(workers, directions)
     for s in range(steps):
-        for job in prange(count):
-            share = _share(np.int64(job), count, directions, s, steps)
-            _recur_few(cell.mode, share, weights, gates, h)
-            _finish(cell, share, results, y, state, lengths, clip)
+        for worker in prange(workers):
+            for job in range(np.int64(worker), count, workers):
+                share = _share(job, count, directions, s, steps)
+                _recur_few(cell.mode, share, weights, gates, h)
+                _finish(cell, share, results, y, state, lengths, clip)
 
 
 @kernel(parallel=True)
 def forward_projected(cell, weights, results, y, state, lengths, clip, work):
     """`forward_layer` with a projection; `weights` are h2h^T and h2r^T of all directions, packed,
     then those of `forward_few`, which are empty where h2h^T is packed."""
-    (steps, _, directions, _), count, cell = y.shape, len(work), CellGates(*cell)
+    (steps, _, directions, _), workers, cell = y.shape, len(work), CellGates(*cell)
     (recurrent, projection, ahead, back), (gates, _, hidden), (h, _) = weights, results, state
+    count = max(workers, directions)
     for s in range(steps):
-        for job in prange(count):
-            share = _share(np.int64(job), count, directions, s, steps)
-            if ahead.size:
-                _recur_few(cell.mode, share, (ahead, back), gates, h)
-            else:
-                _recur(cell.mode, share, recurrent, gates, h, work[job])
-        for job in prange(count):
-            share = _share(np.int64(job), count, directions, s, steps)
-            _finish(cell, share, results, y, state, lengths, clip)
-        for job in prange(count):
-            share = _share(np.int64(job), count, directions, s, steps)
-            _project(share, hidden, projection, y, work[job])
-        for job in prange(count):
-            share = _share(np.int64(job), count, directions, s, steps)
-            _keep(share, y, h, lengths)
+        for worker in prange(workers):
+            for job in range(np.int64(worker), count, workers):
+                share = _share(job, count, directions, s, steps)
+                _recur_somehow(cell.mode, share, (recurrent, ahead, back), gates, h, work[worker])
+        for worker in prange(workers):
+            for job in range(np.int64(worker), count, workers):
+                share = _share(job, count, directions, s, steps)
+                _finish(cell, share, results, y, state, lengths, clip)
+        for worker in prange(workers):
+            for job in range(np.int64(worker), count, workers):
+                share = _share(job, count, directions, s, steps)
+                _project(share, hidden, projection, y, work[worker])
+        for worker in prange(workers):
+            for job in range(np.int64(worker), count, workers):
+                share = _share(job, count, directions, s, steps)
+                _keep(share, y, h, lengths)
 
 
 @inlined
@@ -275,17 +293,20 @@ def backward_layer(cell, packed, results, buffers, grads, states, lengths, clip,
     states   the first h and c
     """
     (gy, dh, _), (dgates, _, _, _), (_, _, y), (h0, c0) = grads, buffers, results, states
-    (steps, _, directions, _), count, cell = gy.shape, len(work), CellGates(*cell)
+    (steps, _, directions, _), workers, cell = gy.shape, len(work), CellGates(*cell)
+    count = max(workers, directions)
     for s in range(steps - 1, -1, -1):
         # gradients of the cells and of the pre-activations
-        for job in prange(count):
-            share = _share(np.int64(job), count, directions, s, steps)
-            _begin(share, y, buffers, grads, h0, lengths)
-            _differentiate(cell, share, results, buffers, grads, c0, lengths, clip)
+        for worker in prange(workers):
+            for job in range(np.int64(worker), count, workers):
+                share = _share(job, count, directions, s, steps)
+                _begin(share, y, buffers, grads, h0, lengths)
+                _differentiate(cell, share, results, buffers, grads, c0, lengths, clip)
         # gradient of the previous outputs, by h2h
-        for job in prange(count):
-            share = _share(np.int64(job), count, directions, s, steps)
-            _return(cell.mode, share, packed, dgates, dh, work[job])
+        for worker in prange(workers):
+            for job in range(np.int64(worker), count, workers):
+                share = _share(job, count, directions, s, steps)
+                _return(cell.mode, share, packed, dgates, dh, work[worker])
 
 
 @kernel(parallel=True)
@@ -293,18 +314,23 @@ def backward_projected(cell, packed, results, buffers, grads, states, lengths, c
     """`backward_layer` with a projection; `packed` are h2h and h2r of all directions."""
     (gy, dh, _), (dgates, _, _, _), (_, _, y), (h0, c0) = grads, buffers, results, states
     (recurrent, projection), cell = packed, CellGates(*cell)
-    (steps, _, directions, _), count = gy.shape, len(work)
+    (steps, _, directions, _), workers = gy.shape, len(work)
+    count = max(workers, directions)
     for s in range(steps - 1, -1, -1):
         # gradient of the hidden outputs, through the projection
-        for job in prange(count):
-            share = _share(np.int64(job), count, directions, s, steps)
-            _begin(share, y, buffers, grads, h0, lengths)
-        for job in prange(count):
-            share = _share(np.int64(job), count, directions, s, steps)
-            _unproject(share, projection, buffers, work[job])
-        for job in prange(count):
-            share = _share(np.int64(job), count, directions, s, steps)
-            _differentiate(cell, share, results, buffers, grads, c0, lengths, clip)
-        for job in prange(count):
-            share = _share(np.int64(job), count, directions, s, steps)
-            _return(cell.mode, share, recurrent, dgates, dh, work[job])
+        for worker in prange(workers):
+            for job in range(np.int64(worker), count, workers):
+                share = _share(job, count, directions, s, steps)
+                _begin(share, y, buffers, grads, h0, lengths)
+        for worker in prange(workers):
+            for job in range(np.int64(worker), count, workers):
+                share = _share(job, count, directions, s, steps)
+                _unproject(share, projection, buffers, work[worker])
+        for worker in prange(workers):
+            for job in range(np.int64(worker), count, workers):
+                share = _share(job, count, directions, s, steps)
+                _differentiate(cell, share, results, buffers, grads, c0, lengths, clip)
+        for worker in prange(workers):
+            for job in range(np.int64(worker), count, workers):
+                share = _share(job, count, directions, s, steps)
+                _return(cell.mode, share, recurrent, dgates, dh, work[worker])

@@ -35,6 +35,10 @@ class Vector(Protocol):
         """The array of these elements."""
 
 
+PARALLEL_FROM = 16_384
+"""Products of a step from which on threads share them: these take 2 us, as does one of a step's
+barriers where all threads are awake.  Where other programs use the cores, it takes as long as a
+turn of theirs, some ms."""
 ALIGNED = 16
 """Alignment of buffers within a vector, in elements."""
 
@@ -191,9 +195,13 @@ class RnnPlan:
     # -- workspace ----------------------------------------------------------------------------
 
     @property
-    def jobs(self) -> int:
-        """Jobs per direction of a layer's kernel; results do not depend on it."""
-        return -(-num_threads() // self.layout.directions)
+    def workers(self) -> int:
+        """Threads of a layer's kernel; results do not depend on it.  All have the same number of
+        directions, or one has all."""
+        directions, out = self.layout.directions, self.layout.output_size
+        if self.data[1] * self.columns * out * directions < PARALLEL_FROM:
+            return 1
+        return -(-num_threads() // directions) * directions
 
     def _product_workspace(self, products: Iterable[tuple[int, int, int]]) -> Spec:
         """Workspace for any of some products (rows, depth, columns)."""
@@ -216,7 +224,7 @@ class RnnPlan:
                   for sizes in (recurrent, projection)]
         return self.states() | {
             "lengths": Spec((samples,), np.dtype(np.int64)),
-            "shares": Spec((self.jobs * directions, share), self.dtype),
+            "shares": Spec((self.workers, share), self.dtype),
             "recurrent": panels[0], "projection": panels[1],
         }
 

@@ -12,13 +12,14 @@ pre-activations, then computes every gradient by one product over all steps: of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...base import MXNetError
+from ..jit import Kernel
 from ..linalg.bias_gradient import prepare_bias_gradient
 from ..linalg.gemm import gemm_workspace, prepare_gemm, prepare_pack_b
 from ..linalg.gemm_small_m import prepare_gemm_small_m
@@ -108,16 +109,22 @@ def _layer_forward(plan: RnnPlan, layer: int, weights: Weights, store: LayerResu
         steps += _pack_all(scratch["recurrent"], [matrix.T for matrix in recurrent])
     plain = [matrix if plan.few else matrix[:0] for matrix in recurrent]
     factors: Any = scratch["recurrent"]
-    run: Any = forward_layer
+    run = forward_layer
     if plan.hidden_size:
         projection = plan.of_directions(weights, layer, "h2r_weight")
         steps += _pack_all(scratch["projection"], [matrix.T for matrix in projection])
         run, factors = forward_projected, (factors, scratch["projection"], plain[0], plain[-1])
     elif plan.few:
         run, factors = forward_few, (plain[0], plain[-1])
-    steps.append(partial(run, plan.cell, factors, (store.gates, store.cells, store.hidden),
-                         store.y, state, scratch["lengths"], clip, scratch["shares"]))
+    results = store.gates, store.cells, store.hidden
+    steps.append(partial(_for(scratch, run), plan.cell, factors, results, store.y, state,
+                         scratch["lengths"], clip, scratch["shares"]))
     return steps
+
+
+def _for(scratch: Mapping[str, Any], run: Kernel) -> Kernel:
+    """The kernel of a layer, on as many threads as there are workspaces."""
+    return run if len(scratch["shares"]) > 1 else run.alone
 
 
 def _input_product(plan: RnnPlan, layer: int, d: int, x: np.ndarray, weights: Weights,
@@ -202,8 +209,9 @@ def _layer_backward(plan: RnnPlan, layer: int, weights: Weights, store: LayerRes
                            plan.of_directions(weights, layer, "h2r_weight"))
         run, packed = backward_projected, (packed, scratch["projection"])
     buffers = (scratch["dgates"], scratch["before"], scratch["douts"], scratch["wide"][:, 0])
-    steps.append(partial(run, plan.cell, packed, (store.gates, store.cells, store.y), buffers,
-                         grads, states, scratch["lengths"], clip, scratch["shares"]))
+    results = store.gates, store.cells, store.y
+    steps.append(partial(_for(scratch, run), plan.cell, packed, results, buffers, grads, states,
+                         scratch["lengths"], clip, scratch["shares"]))
     return steps
 
 
