@@ -97,9 +97,10 @@ def is_described(value: object) -> bool:
 @cache
 def homes() -> dict[int, Entry]:
     """By the identity of a class or function, the name under which it is described."""
-    def distance(entry: Entry) -> tuple[bool, int, int]:
+    def distance(entry: Entry) -> tuple[bool, bool, int, int]:
         real, own = modules()[entry.module].__name__, str(getattr(entry.value, "__module__", ""))
-        return not own.startswith(real), -len(real), len(entry.path)
+        is_alias = entry.name != getattr(entry.value, "__name__", entry.name)
+        return not own.startswith(real), is_alias, -len(real), len(entry.path)
 
     ordered = sorted(entries(), key=distance, reverse=True)
     return {id(entry.value): entry for entry in ordered if is_described(entry.value)}
@@ -298,11 +299,21 @@ def members(entry: Entry) -> Iterator[str]:
         told = "" if name.startswith("_") else document(member)
         if not told or name in at_bases and name not in vars(owner):
             continue
+        if not member.__doc__ and (path := described_at(owner, name)):
+            told = f"As `{path}`: {told.partition(chr(10) * 2)[0]}"
         if kind == "property":
             yield directive(kind, name, rendered(told))
         elif inspect.isroutine(member) and from_nbmod(owner, name):
             head = re.sub(r"^\((self|cls)(, )?", "(", signature(member))
             yield directive(kind, name + head, rendered(told))
+
+
+def described_at(owner: type, name: str) -> str:
+    """The path of the member of a base whose docstring that of `owner` inherits; "" if that base
+    has no page."""
+    base = next((each for each in owner.__mro__[1:]
+                 if getattr(vars(each).get(name), "__doc__", None)), owner)
+    return f"{homes()[id(base)].path}.{name}" if id(base) in homes() else ""
 
 
 def from_nbmod(owner: type, name: str) -> bool:

@@ -34,10 +34,24 @@ def test_names_lead_to_where_they_are_described(api):
     assert api.full_name("nbmod.NDArray") == "mx.nd.NDArray"
     assert api.full_name("mx.img.ImageIter") == "mx.image.ImageIter"
     assert api.full_name("mx.mod.Module.fit") == "mx.mod.Module.fit"
+    assert api.full_name("mx.gluon.loss.SoftmaxCELoss") == "mx.gluon.loss.SoftmaxCrossEntropyLoss"
     places = {entry.path: api.place_of(entry) for entry in api.entries()}
     assert places["mx.nd.linalg.gemm2"].startswith("../ops/dot.md#")
     assert places["mx.sym.contrib.ctc_loss"] == "../ops/ctc.md#ctcloss"
     assert places["mx.nd.zeros"] == "mx.nd.md#mx.nd.zeros"
+
+
+def test_classes_of_gluon_are_reached_by_the_paths_that_programs_write(api):
+    """A package whose names are imported but not listed would have no page."""
+    for path in ("data.vision.MNIST", "data.vision.transforms.ToTensor", "nn.Dense", "rnn.LSTM",
+                 "model_zoo.vision.get_model", "utils.split_and_load", "loss.L2Loss"):
+        assert api.full_name(f"mx.gluon.{path}") in {entry.path for entry in api.entries()}, path
+
+
+def test_methods_that_inherit_their_docstring_name_the_base(api):
+    page = api.page("mx.gluon.loss")
+    assert "As `mx.gluon.HybridBlock.hybrid_forward`: " in page
+    assert "Compute the outputs: a subclass defines it.\n\n**Parameters**" not in page
 
 
 def test_docstrings_become_markdown(api):

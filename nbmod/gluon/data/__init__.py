@@ -21,4 +21,4 @@ from .dataloader import *  # noqa: F403
 from .dataset import *  # noqa: F403
 from .sampler import *  # noqa: F403
 
-__all__ = [*dataloader.__all__, *dataset.__all__, *sampler.__all__]
+__all__ = [*dataloader.__all__, *dataset.__all__, *sampler.__all__, "vision"]

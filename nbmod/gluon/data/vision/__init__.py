@@ -13,4 +13,4 @@ from . import datasets
 from . import transforms as transforms
 from .datasets import *  # noqa: F403
 
-__all__ = datasets.__all__.copy()
+__all__ = [*datasets.__all__, "transforms"]
