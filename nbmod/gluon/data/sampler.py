@@ -17,7 +17,19 @@ _LAST_BATCH = ("keep", "discard", "rollover")
 
 
 class Sampler:
-    """Base of samplers: an iterable of indices, which begins anew whenever it is iterated over."""
+    """Base of samplers: an iterable of indices, which begins anew whenever it is iterated over.
+
+    Examples
+    --------
+    >>> class Backwards(mx.gluon.data.Sampler):
+    ...     def __iter__(self):
+    ...         return iter(range(2, -1, -1))
+    ...     def __len__(self):
+    ...         return 3
+    >>> loader = mx.gluon.data.DataLoader([10, 11, 12], batch_size=2, sampler=Backwards())
+    >>> [batch.asnumpy().tolist() for batch in loader]
+    [[12, 11], [10]]
+    """
 
     def __iter__(self) -> Iterator[Any]:
         raise AbstractError(f"{type(self).__name__} does not define __iter__")

@@ -1,7 +1,8 @@
 """`mx.gluon.data.vision`: data sets of images, and transformations.
 
-    datasets.py    MNIST and CIFAR, record files, folders
-    transforms.py  blocks that transform images
+    datasets.py          MNIST and CIFAR, record files, folders
+    color_transforms.py  random changes of colors
+    transforms.py        blocks that transform images
 
 Begin with `datasets.py`.  Imports `base`, `compat.c_interface`, `core.atomic`, `gluon.block`,
 `gluon.data.dataset`, `gluon.nn`, `gluon.utils`, `image`, `io.mnist`, `ndarray` and `recordio`.

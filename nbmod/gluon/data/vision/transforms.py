@@ -18,11 +18,12 @@ from ....base import ArgumentError, ArgumentTypeError
 from ....ndarray import NDArray
 from ...block import Block, HybridBlock
 from ...nn import HybridSequential, Sequential
+from . import color_transforms
+from .color_transforms import *  # noqa: F403
 
 __all__ = ["Cast", "CenterCrop", "Compose", "CropResize", "Normalize", "RandomApply",
-           "RandomBrightness", "RandomColorJitter", "RandomContrast", "RandomFlipLeftRight",
-           "RandomFlipTopBottom", "RandomHue", "RandomLighting", "RandomResizedCrop",
-           "RandomRotation", "RandomSaturation", "Resize", "Rotate", "ToTensor"]
+           "RandomFlipLeftRight", "RandomFlipTopBottom", "RandomResizedCrop", "RandomRotation",
+           "Resize", "Rotate", "ToTensor", *color_transforms.__all__]
 
 Size = int | Sequence[int]
 """Width and height, or one number for both."""
@@ -100,6 +101,11 @@ class Cast(HybridBlock):
     ----------
     dtype : dtype, default 'float32'
         The type.
+
+    Examples
+    --------
+    >>> mx.gluon.data.vision.transforms.Cast("uint8")(mx.nd.array([1.7])).asnumpy().tolist()
+    [1]
     """
 
     def __init__(self, dtype: Any = "float32"):
@@ -136,6 +142,12 @@ class Normalize(HybridBlock):
         Subtracted, from each channel its own if there are several.
     std : float or tuple of float, default 1.0
         Divisor.
+
+    Examples
+    --------
+    >>> normalize = mx.gluon.data.vision.transforms.Normalize(mean=(1, 2, 3), std=0.5)
+    >>> normalize(mx.nd.full((3, 1, 1), 4)).asnumpy().ravel().tolist()
+    [6.0, 4.0, 2.0]
     """
 
     def __init__(self, mean: Any = 0.0, std: Any = 1.0):
@@ -157,6 +169,12 @@ class Rotate(Block):
         Whether to enlarge images until nothing outside of them is visible.
     zoom_out : bool, default False
         Whether to shrink images until all of them is visible.
+
+    Examples
+    --------
+    >>> x = mx.nd.arange(9).reshape((1, 3, 3))
+    >>> mx.gluon.data.vision.transforms.Rotate(90)(x).shape
+    (1, 3, 3)
     """
 
     def __init__(self, rotation_degrees: float, zoom_in: bool = False, zoom_out: bool = False):
@@ -191,6 +209,12 @@ class RandomRotation(Block):
     ------
     ArgumentError
         If the angles are not in order, or the probability is none.
+
+    Examples
+    --------
+    >>> turn = mx.gluon.data.vision.transforms.RandomRotation((-10, 10), zoom_in=True)
+    >>> turn(mx.nd.ones((3, 8, 8))).shape
+    (3, 8, 8)
     """
 
     def __init__(self, angle_limits: tuple[float, float], zoom_in: bool = False,
@@ -274,6 +298,12 @@ class CropResize(HybridBlock):
         Width and height of the result.
     interpolation : int, optional
         How to interpolate, see `mx.image.imresize`; 1 by default.
+
+    Examples
+    --------
+    >>> crop = mx.gluon.data.vision.transforms.CropResize(1, 0, width=4, height=2, size=(6, 3))
+    >>> crop(mx.nd.zeros((5, 5, 3), dtype="uint8")).shape
+    (3, 6, 3)
     """
 
     def __init__(self, x: int, y: int, width: int, height: int, size: Size | None = None,
@@ -299,6 +329,12 @@ class CenterCrop(Block):
         Width and height of the result.
     interpolation : int, default 1
         How to interpolate, see `mx.image.imresize`.
+
+    Examples
+    --------
+    >>> crop = mx.gluon.data.vision.transforms.CenterCrop((4, 2))
+    >>> crop(mx.nd.zeros((8, 8, 3), dtype="uint8")).shape
+    (2, 4, 3)
     """
 
     def __init__(self, size: Size, interpolation: int = 1):
@@ -327,6 +363,12 @@ class Resize(HybridBlock):
         Whether one number is the length of the shorter side, instead of both.
     interpolation : int, default 1
         How to interpolate, see `mx.image.imresize`.
+
+    Examples
+    --------
+    >>> resize = mx.gluon.data.vision.transforms.Resize(4, keep_ratio=True)
+    >>> resize(mx.nd.zeros((8, 16, 3), dtype="uint8")).shape
+    (4, 8, 3)
     """
 
     def __init__(self, size: Size, keep_ratio: bool = False, interpolation: int = 1):
@@ -338,7 +380,14 @@ class Resize(HybridBlock):
 
 
 class RandomFlipLeftRight(HybridBlock):
-    """Mirroring from left to right, half of the time."""
+    """Mirroring from left to right, half of the time.
+
+    Examples
+    --------
+    >>> flip, x = mx.gluon.data.vision.transforms.RandomFlipLeftRight(), mx.nd.array([[[1], [2]]])
+    >>> flip(x).asnumpy().ravel().tolist() in ([1.0, 2.0], [2.0, 1.0])
+    True
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -355,111 +404,3 @@ class RandomFlipTopBottom(HybridBlock):
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:
         return F.image.random_flip_top_bottom(x)
-
-
-def _factors(amount: float) -> tuple[float, float]:
-    """The least and the largest factor that differ by an amount from 1."""
-    return max(0, 1 - amount), 1 + amount
-
-
-class RandomBrightness(HybridBlock):
-    """Change of the brightness by a random factor.
-
-    Parameters
-    ----------
-    brightness : float
-        The largest difference of the factor from 1.
-    """
-
-    def __init__(self, brightness: float):
-        super().__init__()
-        self._args = _factors(brightness)
-
-    def hybrid_forward(self, F: Any, x: Any) -> Any:
-        return F.image.random_brightness(x, *self._args)
-
-
-class RandomContrast(HybridBlock):
-    """Change of the contrast by a random factor.
-
-    Parameters
-    ----------
-    contrast : float
-        The largest difference of the factor from 1.
-    """
-
-    def __init__(self, contrast: float):
-        super().__init__()
-        self._args = _factors(contrast)
-
-    def hybrid_forward(self, F: Any, x: Any) -> Any:
-        return F.image.random_contrast(x, *self._args)
-
-
-class RandomSaturation(HybridBlock):
-    """Change of the saturation by a random factor.
-
-    Parameters
-    ----------
-    saturation : float
-        The largest difference of the factor from 1.
-    """
-
-    def __init__(self, saturation: float):
-        super().__init__()
-        self._args = _factors(saturation)
-
-    def hybrid_forward(self, F: Any, x: Any) -> Any:
-        return F.image.random_saturation(x, *self._args)
-
-
-class RandomHue(HybridBlock):
-    """Change of the hue by a random factor.
-
-    Parameters
-    ----------
-    hue : float
-        The largest difference of the factor from 1.
-    """
-
-    def __init__(self, hue: float):
-        super().__init__()
-        self._args = _factors(hue)
-
-    def hybrid_forward(self, F: Any, x: Any) -> Any:
-        return F.image.random_hue(x, *self._args)
-
-
-class RandomColorJitter(HybridBlock):
-    """Changes of brightness, contrast, saturation and hue in a random order.
-
-    Parameters
-    ----------
-    brightness, contrast, saturation, hue : float, default 0
-        The largest difference of each factor from 1.
-    """
-
-    def __init__(self, brightness: float = 0, contrast: float = 0, saturation: float = 0,
-                 hue: float = 0):
-        super().__init__()
-        self._args = (brightness, contrast, saturation, hue)
-
-    def hybrid_forward(self, F: Any, x: Any) -> Any:
-        return F.image.random_color_jitter(x, *self._args)
-
-
-class RandomLighting(HybridBlock):
-    """Noise along the principal components of the colors of ImageNet.
-
-    Parameters
-    ----------
-    alpha : float
-        Standard deviation of the noise.
-    """
-
-    def __init__(self, alpha: float):
-        super().__init__()
-        self._alpha = alpha
-
-    def hybrid_forward(self, F: Any, x: Any) -> Any:
-        return F.image.random_lighting(x, self._alpha)
