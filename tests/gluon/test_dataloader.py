@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -210,6 +211,25 @@ def test_batches_are_shared_memory_which_workers_use_again():
     del loader, worker    # arrays outlive the workers
     gc.collect()
     assert (arrays[0].asnumpy() == expected[0]).all()
+
+
+@forked
+def test_the_parent_copies_no_batch():
+    """Arrays are the memory that a worker wrote, and no other of their size is allocated."""
+    samples, labels = np.ones((8, 1 << 18), np.float32), np.arange(8, dtype=np.float32)
+    loader = DataLoader(mx.gluon.data.ArrayDataset(samples, labels), 4, num_workers=1)
+    list(loader)    # imports, and blocks
+    tracemalloc.start()
+    try:
+        for data, label in loader:
+            blocks = [np.frombuffer(block.memory, np.uint8)
+                      for block in loader._worker_pool._workers[0].blocks.values()]
+            for array in (data, label):
+                assert sum(np.shares_memory(array._data, block) for block in blocks) == 1
+            del blocks
+        assert tracemalloc.get_traced_memory()[1] < samples.nbytes / 2 / 8
+    finally:
+        tracemalloc.stop()
 
 
 def test_blocks_grow_with_batches():
