@@ -131,6 +131,26 @@ def test_modules_below_an_alias_are_not_loaded_twice():
         "assert a is b.exporting.export_model")
 
 
+NAMESAKES = """
+import importlib, sys
+import nbmod
+nbmod.as_mxnet()
+import nbmod.gluon.model_zoo.vision, nbmod.test_utils
+namesakes = [(name, value) for name in [*sys.modules] if name.startswith("nbmod.")
+             if (value := vars(sys.modules[name.rpartition(".")[0]]).get(name.rpartition(".")[2]))
+             is not sys.modules[name]]
+assert ("nbmod.gluon.model_zoo.vision.alexnet", nbmod.gluon.model_zoo.vision.alexnet) in namesakes
+for name, value in namesakes:
+    module = importlib.import_module("mxnet" + name.removeprefix("nbmod"))
+    package, _, last = name.rpartition(".")
+    assert module is sys.modules[name] and vars(sys.modules[package]).get(last) is value, name
+"""
+
+
+def test_functions_named_like_their_files_stay_when_these_are_imported_by_mxnets_name():
+    run(NAMESAKES)
+
+
 def test_submodules_are_imported_from_the_package():
     run("from nbmod import gluon, image, np, util; import nbmod.gluon; "
         "assert image.image.imread is image.imread")

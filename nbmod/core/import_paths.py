@@ -112,9 +112,19 @@ class AliasFinder(MetaPathFinder, Loader):
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        """Restore what the import system has overwritten."""
-        if module.__spec__ is not None and module.__spec__.loader_state is not None:
-            module.__spec__ = module.__spec__.loader_state
+        """Restore what the import system has overwritten, and see to namesakes.
+
+        To import a module by a name that is not there yet binds it in its package, over a function
+        that has the name of the file, such as `vision.alexnet`.  So these have their names at once.
+        """
+        spec = module.__spec__
+        if spec is None or spec.loader_state is None:
+            return
+        module.__spec__ = spec.loader_state
+        for name, bound in vars(module).copy().items():
+            below = sys.modules.get(f"{module.__name__}.{name}", bound)
+            if below is not bound:
+                sys.modules.setdefault(f"{spec.name}.{name}", below)
 
 
 def _refusing(name: str) -> ModuleType:
