@@ -65,5 +65,10 @@ def alexnet(pretrained: bool = False, ctx: Context | None = None, root: str | No
     ------
     MXNetError
         If the folder does not have the file, and it cannot be downloaded.
+
+    Examples
+    --------
+    >>> mx.gluon.model_zoo.vision.alexnet(classes=10).output
+    Dense(None -> 10, linear)
     """
     return load_pretrained(AlexNet(**kwargs), "alexnet", pretrained, ctx, root)

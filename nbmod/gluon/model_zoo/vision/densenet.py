@@ -107,6 +107,11 @@ def get_densenet(num_layers: int, pretrained: bool = False, ctx: Context | None 
     ------
     KeyError
         For another number of layers.
+
+    Examples
+    --------
+    >>> mx.gluon.model_zoo.vision.densenet.get_densenet(121, classes=10).output
+    Dense(None -> 10, linear)
     """
     if num_layers not in densenet_spec:
         raise NoSuchKey(f"get_densenet: num_layers is {num_layers!r}, expected one of "

@@ -142,5 +142,10 @@ def inception_v3(pretrained: bool = False, ctx: Context | None = None, root: str
         As for `alexnet`.
     **kwargs
         Arguments of `Inception3`.
+
+    Examples
+    --------
+    >>> mx.gluon.model_zoo.vision.inception_v3(classes=10).output
+    Dense(None -> 10, linear)
     """
     return load_pretrained(Inception3(**kwargs), "inceptionv3", pretrained, ctx, root)

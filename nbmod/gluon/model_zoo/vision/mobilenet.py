@@ -181,6 +181,11 @@ def get_mobilenet(multiplier: float, pretrained: bool = False, ctx: Context | No
     ------
     ValueError
         If MXNet has no parameters for the multiplier.
+
+    Examples
+    --------
+    >>> mx.gluon.model_zoo.vision.get_mobilenet(0.25, classes=10).output
+    Dense(None -> 10, linear)
     """
     net = MobileNet(multiplier, **kwargs)
     return load_pretrained(net, f"mobilenet{_text(multiplier)}", pretrained, ctx, root)
@@ -201,6 +206,11 @@ def get_mobilenet_v2(multiplier: float, pretrained: bool = False, ctx: Context |
     ------
     ValueError
         If MXNet has no parameters for the multiplier.
+
+    Examples
+    --------
+    >>> mx.gluon.model_zoo.vision.get_mobilenet_v2(0.25, classes=10).output[0]
+    Conv2D(None -> 10, kernel_size=(1, 1), stride=(1, 1), bias=False)
     """
     net = MobileNetV2(multiplier, **kwargs)
     return load_pretrained(net, f"mobilenetv2_{_text(multiplier)}", pretrained, ctx, root)

@@ -301,6 +301,11 @@ def get_resnet(version: int, num_layers: int, pretrained: bool = False,
     ------
     AssertionError
         For another version or number of layers.
+
+    Examples
+    --------
+    >>> mx.gluon.model_zoo.vision.get_resnet(1, 18, classes=10).output
+    Dense(512 -> 10, linear)
     """
     if num_layers not in resnet_spec:
         raise CheckError(f"Invalid number of layers: {num_layers}. Options are {[*resnet_spec]}")

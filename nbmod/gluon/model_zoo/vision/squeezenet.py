@@ -91,6 +91,11 @@ def get_squeezenet(version: str, pretrained: bool = False, ctx: Context | None =
     ------
     AssertionError
         For another version.
+
+    Examples
+    --------
+    >>> mx.gluon.model_zoo.vision.squeezenet.get_squeezenet("1.1", classes=10).output[0]
+    Conv2D(None -> 10, kernel_size=(1, 1), stride=(1, 1))
     """
     net = SqueezeNet(version, **kwargs)
     return load_pretrained(net, f"squeezenet{version}", pretrained, ctx, root)

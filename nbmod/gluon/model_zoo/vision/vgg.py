@@ -97,6 +97,11 @@ def get_vgg(num_layers: int, pretrained: bool = False, ctx: Context | None = Non
     ------
     KeyError
         For another number of layers.
+
+    Examples
+    --------
+    >>> mx.gluon.model_zoo.vision.get_vgg(11, classes=10).output
+    Dense(None -> 10, linear)
     """
     if num_layers not in vgg_spec:
         raise NoSuchKey(f"get_vgg: num_layers is {num_layers!r}, expected one of {[*vgg_spec]}")
