@@ -5,6 +5,7 @@ Type checkers are tested on an installed wheel, in `tests/test_wheel.py`.
 
 from __future__ import annotations
 
+import ast
 import configparser
 import importlib.util
 import re
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import nbmod as mx
+from tests.test_house import FILES, tree_of
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -51,6 +53,26 @@ def test_no_stub_hides_a_module(stubs):
     assert not [path for path in stubs
                 if (ROOT / path).with_suffix(".py").exists() or path.endswith("__init__.pyi")
                 and (ROOT / path).with_suffix(".py").exists()]
+
+
+def test_names_that_modules_pass_on_are_written_out():
+    """Checkers compute no `__all__`: `import *` of a module with another one is nothing to them."""
+    computed = []
+    for path in FILES:
+        for node in ast.walk(tree_of(path)):
+            if isinstance(node, ast.ImportFrom) and node.level == 1 and node.names[0].name == "*":
+                passed = path.parent.joinpath(*node.module.split(".")).with_suffix(".py")
+                if passed in FILES and not writes_names(passed):
+                    computed.append((passed.relative_to(ROOT), path.name))
+    assert computed == []
+
+
+def writes_names(path):
+    """Whether a module has a list of its public names, as text."""
+    names = [each for node in tree_of(path).body if isinstance(node, ast.Assign)
+             and ast.unparse(node.targets[0]) == "__all__"
+             for each in getattr(node.value, "elts", [None])]
+    return all(isinstance(each, ast.Constant) for each in names)
 
 
 def test_stubs_are_part_of_the_package(stubs):

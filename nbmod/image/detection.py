@@ -1,7 +1,17 @@
 """`mx.image.detection`: augmenters and an iterator for images with boxes of objects in them."""
 
-from . import det_augmenters, det_iterator
-from .det_augmenters import *  # noqa: F403
-from .det_iterator import *  # noqa: F403
+from .det_augmenters import (
+    CreateDetAugmenter,
+    CreateMultiRandCropAugmenter,
+    DetAugmenter,
+    DetBorrowAug,
+    DetHorizontalFlipAug,
+    DetRandomCropAug,
+    DetRandomPadAug,
+    DetRandomSelectAug,
+)
+from .det_iterator import ImageDetIter
 
-__all__ = det_augmenters.__all__ + det_iterator.__all__
+__all__ = ["CreateDetAugmenter", "CreateMultiRandCropAugmenter", "DetAugmenter", "DetBorrowAug",
+           "DetHorizontalFlipAug", "DetRandomCropAug", "DetRandomPadAug", "DetRandomSelectAug",
+           "ImageDetIter"]

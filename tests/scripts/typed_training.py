@@ -41,6 +41,17 @@ def arrays() -> float:
     return float(values.asnumpy()[0, 0])
 
 
+def experimental() -> mx.gluon.HybridBlock:
+    nn, contrib = mx.gluon.nn, mx.gluon.contrib
+    net = contrib.nn.HybridConcurrent(axis=1)
+    net.add(nn.Conv2D(8, 3), nn.BatchNorm(), contrib.nn.SyncBatchNorm(num_devices=1),
+            contrib.cnn.DeformableConvolution(8))
+    cell = contrib.rnn.Conv1DLSTMCell((2, 3), 4, 1, 1)
+    contrib.rnn.VariationalDropoutCell(mx.gluon.rnn.ZoneoutCell(cell), 0.1)
+    print(contrib.data.text.WikiText2, mx.image.ImageDetIter)
+    return net
+
+
 def old_paths() -> object:
     assert issubclass(mx.io.io.NDArrayIter, mx.io.DataIter) and mx.base.c_str("x")
     assert isinstance("x", mx.base.string_types) and mx.base._as_list(1) == [1]

@@ -11,12 +11,11 @@ from ...base import ArgumentError, CheckError, warn_user
 from ...initializer import Initializer
 from ..block import Block, HybridBlock
 from ..utils import _indent
-from . import norm_layers
 from .activations import Activation
-from .norm_layers import *  # noqa: F403
+from .norm_layers import BatchNorm, BatchNormReLU, GroupNorm, InstanceNorm, LayerNorm
 
-__all__ = ["Dense", "Dropout", "Embedding", "Flatten", "HybridLambda", "HybridSequential", "Lambda",
-           "Sequential", *norm_layers.__all__]
+__all__ = ["BatchNorm", "BatchNormReLU", "Dense", "Dropout", "Embedding", "Flatten", "GroupNorm",
+           "HybridLambda", "HybridSequential", "InstanceNorm", "Lambda", "LayerNorm", "Sequential"]
 
 Container = TypeVar("Container", "Sequential", "HybridSequential")
 

@@ -8,9 +8,8 @@ from typing import Any, ClassVar
 from ...initializer import Initializer
 from ..block import HybridBlock
 from ..parameter import Parameter
-from . import cell_containers, cell_modifiers
-from .cell_containers import *  # noqa: F403
-from .cell_modifiers import *  # noqa: F403
+from .cell_containers import BidirectionalCell, HybridSequentialRNNCell, SequentialRNNCell
+from .cell_modifiers import DropoutCell, ModifierCell, ResidualCell, ZoneoutCell
 from .recurrent_cell import (  # noqa: F401 - MXNet's extensions import these
     HybridRecurrentCell,
     RecurrentCell,
@@ -23,8 +22,9 @@ from .recurrent_cell import (  # noqa: F401 - MXNet's extensions import these
     _reverse_sequences,
 )
 
-__all__ = ["GRUCell", "HybridRecurrentCell", "LSTMCell", "RNNCell", "RecurrentCell",
-           *cell_containers.__all__, *cell_modifiers.__all__]
+__all__ = ["BidirectionalCell", "DropoutCell", "GRUCell", "HybridRecurrentCell",
+           "HybridSequentialRNNCell", "LSTMCell", "ModifierCell", "RNNCell", "RecurrentCell",
+           "ResidualCell", "SequentialRNNCell", "ZoneoutCell"]
 
 Function = str | HybridBlock | Callable[..., Any]
 """An activation: its name, or a function of an array or a symbol."""
