@@ -146,10 +146,10 @@ def cell_descriptions(mx: Any) -> dict[str, Any]:
 
 
 def cell_values(mx: Any, hybridized: bool = False) -> dict[str, Any]:
-    """Of each cell: outputs, states and gradients of unrolled steps."""
+    """Of each cell: outputs, states and gradients of unrolled steps, with lengths up to 1D."""
     return {f"{name} {lengths}": gluon_cells._cell_values(mx, make, lengths, hybridized, shape)
             for name, (make, shape) in cells(mx).items() if is_trained(name)
-            for lengths in (False, True)}
+            for lengths in (False, True)[:1 + (len(shape) < 3)]}
 
 
 LOOPS = [(layout, lengths, drops) for layout in ("TNC", "NTC") for lengths in (False, True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
 
 from ...initializer import Initializer
@@ -30,6 +30,14 @@ Function = str | HybridBlock | Callable[..., Any]
 """An activation: its name, or a function of an array or a symbol."""
 
 
+def _add_parameters(cell: HybridRecurrentCell, shapes: dict[str, tuple[int, ...]],
+                    initializers: Iterable[Initializer | str | None]) -> None:
+    """Add parameters of these shapes, by name, each with an initializer."""
+    for (name, shape), init in zip(shapes.items(), initializers, strict=True):
+        setattr(cell, name, cell.params.get(name, shape=shape, init=init,
+                                            allow_deferred_init=True))
+
+
 class _DenseCell(HybridRecurrentCell):
     """Base of cells that map the input and the last output by fully connected layers.
 
@@ -45,11 +53,9 @@ class _DenseCell(HybridRecurrentCell):
         """Add both weights, then both biases, with these initializers."""
         self._hidden_size, self._input_size = hidden_size, input_size
         size = hidden_size * self._gates
-        shapes = {"i2h_weight": (size, input_size), "h2h_weight": (size, hidden_size),
-                  "i2h_bias": (size,), "h2h_bias": (size,)}
-        for (name, shape), init in zip(shapes.items(), initializers, strict=True):
-            setattr(self, name, self.params.get(name, shape=shape, init=init,
-                                                allow_deferred_init=True))
+        _add_parameters(self, {
+            "i2h_weight": (size, input_size), "h2h_weight": (size, hidden_size),
+            "i2h_bias": (size,), "h2h_bias": (size,)}, initializers)
 
     def _maps(self, F: Any, inputs: Any, states: Any, i2h_weight: Any, h2h_weight: Any,
               i2h_bias: Any, h2h_bias: Any) -> tuple[str, Any, Any]:

@@ -9,7 +9,7 @@ from ....base import CheckError
 from ....initializer import Initializer
 from ...nn.pooling_layers import Size
 from ...parameter import Parameter
-from ...rnn.rnn_cell import Function, HybridRecurrentCell, StateInfo
+from ...rnn.rnn_cell import Function, HybridRecurrentCell, StateInfo, _add_parameters
 
 __all__ = ["Conv1DGRUCell", "Conv1DLSTMCell", "Conv1DRNNCell", "Conv2DGRUCell", "Conv2DLSTMCell",
            "Conv2DRNNCell", "Conv3DGRUCell", "Conv3DLSTMCell", "Conv3DRNNCell"]
@@ -43,18 +43,20 @@ class _ConvCell(HybridRecurrentCell):
         self._conv_layout = _LAYOUTS[self._rank][0] if conv_layout is None else conv_layout
         self._input_shape = tuple(input_shape)
         self._check_layout()
-        kernel, dilate = self._sizes(h2h_kernel=h2h_kernel), self._sizes(h2h_dilate=h2h_dilate)
+        kernel, dilate = (self._sizes("h2h_kernel", h2h_kernel),
+                          self._sizes("h2h_dilate", h2h_dilate))
         if any(size % 2 == 0 for size in kernel):
             raise CheckError(f"Only support odd number, get h2h_kernel= {h2h_kernel}: the output "
                              f"of {self.name} keeps its size")
         self._i2h = self._convolution(
-            self._sizes(i2h_kernel=i2h_kernel), self._sizes(i2h_pad=i2h_pad),
-            self._sizes(i2h_dilate=i2h_dilate))
+            self._sizes("i2h_kernel", i2h_kernel), self._sizes("i2h_pad", i2h_pad),
+            self._sizes("i2h_dilate", i2h_dilate))
         pad = tuple(step * (size - 1) // 2 for step, size in zip(dilate, kernel, strict=True))
         self._h2h = self._convolution(kernel, pad, dilate)
         self._state_shape = self._ordered(hidden_channels, self._output_sizes())
-        self._add_parameters(i2h_weight_initializer, h2h_weight_initializer,
-                             i2h_bias_initializer, h2h_bias_initializer)
+        _add_parameters(self, self._parameter_shapes(), (
+            i2h_weight_initializer, h2h_weight_initializer, i2h_bias_initializer,
+            h2h_bias_initializer))
 
     # -- shapes -------------------------------------------------------------------------------
 
@@ -72,9 +74,8 @@ class _ConvCell(HybridRecurrentCell):
                              f"{self._rank + 1} axes of {self._conv_layout[1:]}, without those of "
                              "samples and steps")
 
-    def _sizes(self, **setting: Size) -> tuple[int, ...]:
-        """The one setting, as a number for each axis."""
-        ((name, size),) = setting.items()
+    def _sizes(self, name: str, size: Size) -> tuple[int, ...]:
+        """A number for each axis."""
         sizes = (size,) * self._rank if isinstance(size, int) else size
         if not isinstance(sizes, (tuple, list)) or len(sizes) != self._rank:
             raise CheckError(f"For {self._rank}D convolution, the convolution settings can only be "
@@ -106,17 +107,13 @@ class _ConvCell(HybridRecurrentCell):
                                  f"the input, of input_shape {self._input_shape}")
         return sizes
 
-    def _add_parameters(self, *initializers: Any) -> None:
-        """Add both weights, then both biases, with these initializers."""
+    def _parameter_shapes(self) -> dict[str, tuple[int, ...]]:
         outputs = self._hidden_channels * self._gates
         inputs = self._input_shape[self._channel_axis - 1]
-        shapes = {
+        return {
             "i2h_weight": (outputs, *self._ordered(inputs, self._i2h["kernel"])),
             "h2h_weight": (outputs, *self._ordered(self._hidden_channels, self._h2h["kernel"])),
             "i2h_bias": (outputs,), "h2h_bias": (outputs,)}
-        for (name, shape), init in zip(shapes.items(), initializers, strict=True):
-            setattr(self, name, self.params.get(name, shape=shape, init=init,
-                                                allow_deferred_init=True))
 
     def state_info(self, batch_size: int = 0) -> list[StateInfo]:
         return [{"shape": (batch_size, *self._state_shape), "__layout__": self._conv_layout}

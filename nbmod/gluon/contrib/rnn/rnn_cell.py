@@ -18,7 +18,7 @@ from ...rnn.recurrent_cell import (
     _is_tensor,
     _mask_sequence_variable_length,
 )
-from ...rnn.rnn_cell import _DenseCell
+from ...rnn.rnn_cell import _add_parameters, _DenseCell
 
 __all__ = ["LSTMPCell", "VariationalDropoutCell"]
 
@@ -164,14 +164,12 @@ class LSTMPCell(_DenseCell):
         self._hidden_size, self._input_size = hidden_size, input_size
         self._projection_size = projection_size
         size = 4 * hidden_size
-        for name, shape, init in (
-                ("i2h_weight", (size, input_size), i2h_weight_initializer),
-                ("h2h_weight", (size, projection_size), h2h_weight_initializer),
-                ("h2r_weight", (projection_size, hidden_size), h2r_weight_initializer),
-                ("i2h_bias", (size,), i2h_bias_initializer),
-                ("h2h_bias", (size,), h2h_bias_initializer)):
-            setattr(self, name, self.params.get(name, shape=shape, init=init,
-                                                allow_deferred_init=True))
+        _add_parameters(self, {
+            "i2h_weight": (size, input_size), "h2h_weight": (size, projection_size),
+            "h2r_weight": (projection_size, hidden_size), "i2h_bias": (size,),
+            "h2h_bias": (size,)}, (
+                i2h_weight_initializer, h2h_weight_initializer, h2r_weight_initializer,
+                i2h_bias_initializer, h2h_bias_initializer))
 
     def state_info(self, batch_size: int = 0) -> list[StateInfo]:
         return [{"shape": (batch_size, size), "__layout__": "NC"}
