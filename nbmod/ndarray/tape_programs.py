@@ -24,7 +24,7 @@ from ..core.config import is_exact
 from ..core.fork import fresh
 from ..execution.interpreter import Value, named
 from ..graph import Entry, Graph, Node
-from ..ops.device import CPU, Device, device_of
+from ..ops.device import Device, device_of
 from ..ops.jit import lacks_compiler
 from ..ops.op import Backward, Call, Computation, Mode, Op, Spec
 from ..ops.sparse.row_gradients import gradient_letters
@@ -162,16 +162,18 @@ def _structure(graph: Graph, places: Places, wrt: Sequence[Recorded]) -> Hashabl
     key += [places[id(leaf)] for leaf in wrt]
     for node, index in graph.outputs:
         key += places[id(node)], index
+        if node.op is None:     # the kinds of its readers, which tell the shape, may lack
+            key.append(node.specs[index])   # type: ignore[attr-defined]
     for node in graph.nodes:
-        if node.op is not None:
-            kind = node.kind    # type: ignore[attr-defined]
-            if kind is None:
-                return None
-            key.append(kind)
+        assert isinstance(node, Recorded)
+        if node.op is None:
+            key.append(device_of(node.ctx))
+        elif node.kind is None:
+            return None
+        else:
+            key.append(node.kind)
             for source, index in node.inputs:
                 key += places[id(source)], index
-        else:
-            key.append(None)
     return tuple(key)
 
 
@@ -279,8 +281,7 @@ def _compute(op: Op, source: Recorded, ins: Sequence[Spec], specs: Sequence[Spec
     device = device_of(source.ctx)
     outs = [spec if wants else None for spec, wants in zip(specs, requests, strict=True)]
     if isinstance(source.kind, OwnKind) and isinstance(op, Backward):
-        _require(device is CPU)
-        return partial(_run_own, outs)
+        return partial(_run_own, device, outs)
     if op.view:
         return lambda arrays, node, mode: [arrays[0].reshape(specs[0].shape)]
     aux: Iterable[int] = op.aux_indices()
@@ -318,10 +319,10 @@ def _run_and_tell(run: Compute, aux: Iterable[int], arrays: list[Value], node: R
     return results
 
 
-def _run_own(outs: Sequence[Spec | None], arrays: list[Value], node: Recorded, mode: Mode
-             ) -> Sequence[Value | None]:
+def _run_own(device: Device, outs: Sequence[Spec | None], arrays: list[Value], node: Recorded,
+             mode: Mode) -> Sequence[Value | None]:
     """Run the gradient of an op that belongs to its node alone."""
-    results = [None if spec is None else CPU.empty(*spec) for spec in outs]
+    results = [None if spec is None else device.empty(*spec) for spec in outs]
     node.required_op.backward(arrays, results, Call(mode, ctx=node.ctx, state=node.state))
     return results
 

@@ -182,6 +182,32 @@ def test_equal_structures_are_differentiated_once(monkeypatch):
     assert len(made) == len(PROGRAMS._programs) == 3
 
 
+def test_leaves_that_are_heads_have_shapes_of_their_own():
+    for shape, dtype in (((2,), "float32"), ((3, 2), "float32"), ((3, 2), "float64")):
+        x = nd.ones(shape, dtype=dtype)
+        x.attach_grad()
+        autograd.backward([x, x], [x * 2, x * 3])
+        assert x.grad.asnumpy().tolist() == np.full(shape, 5).tolist()
+        found, = autograd.grad([x, x], [x])
+        assert (found.shape, found.dtype) == (shape, np.dtype(dtype).type)
+
+
+@pytest.mark.gpu
+def test_devices_are_part_of_structures():
+    for ctx in (mx.gpu(0), mx.cpu(), mx.gpu(0)):
+        x = nd.ones(3, ctx=ctx)
+        x.attach_grad()
+        with autograd.record():
+            y = (x.copyto(mx.gpu(0)) * 2).as_in_context(mx.cpu()) * 2
+            z = Doubled()(x) * 2
+        found = autograd.grad(y, [x], retain_graph=True)
+        for each in (y, z):
+            each.backward()
+            found.append(x.grad.copy())
+        assert [each.context for each in found] == [ctx] * 3
+        assert [each.asnumpy().tolist() for each in found] == [[4] * 3] * 3
+
+
 def test_equal_operators_share_programs_unless_they_may_differ():
     for scalar, count in ((2.0, 1), (0.0, 2)):
         PROGRAMS.clear()
