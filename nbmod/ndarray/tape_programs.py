@@ -120,10 +120,11 @@ class Programs:
             return self._programs[structure]
         except KeyError:
             program = plan()
+        size = _size(program)
         with self._lock:
-            if structure not in self._programs:
+            if structure not in self._programs and size <= self.most:
                 self._programs[structure] = program
-                self._steps += _size(program)
+                self._steps += size
             while self._steps > self.most:
                 self._steps -= _size(self._programs.pop(next(iter(self._programs))))
         return program
@@ -138,7 +139,8 @@ def _size(program: GradientProgram | None) -> int:
     return 1 if program is None else 1 + len(program.steps)
 
 
-PROGRAMS = Programs(1 << 16)
+PROGRAMS = Programs(1 << 14)
+"""A step takes 2.4 kB."""
 
 
 def gradient_program(graph: Graph, heads: Sequence[Any], wrt: Sequence[Recorded]

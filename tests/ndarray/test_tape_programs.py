@@ -244,7 +244,7 @@ def test_the_latest_programs_are_kept(monkeypatch):
     PROGRAMS.clear()
     for length in (1, 2, 30):
         step(length=length)
-    assert not PROGRAMS._programs and PROGRAMS._steps == 0
+    assert len(PROGRAMS._programs) == 2     # the last one alone has more steps
 
 
 def test_threads_share_programs():
