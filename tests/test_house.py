@@ -272,13 +272,13 @@ def test_ops_know_no_arrays_and_passes_no_symbols(path):
 def test_compilers_are_confined(path):
     where = relative(path)
     for module in imports(path):
-        if module.startswith("numba.cuda") or module.startswith("nbmod.ops.cuda"):
+        if module.startswith(("numba.cuda", "numba_cuda_mlir", "nbmod.ops.cuda")):
             allowed = ("nbmod/ops/cuda/", "nbmod/ops/device.py", "nbmod/contrib/simpledet/cuda/")
         elif module.split(".")[0] == "numba":
             allowed = ("nbmod/ops/jit.py", "nbmod/ops/build/", "nbmod/ops/cuda/", "nbmod/ops/simd/")
         elif module.split(".")[0] == "llvmlite":
             allowed = ("nbmod/ops/build/", "nbmod/ops/simd/",
-                       "nbmod/ops/cuda/runtime/ptx_device.py")
+                       "nbmod/ops/cuda/runtime/ptx_numba_cuda.py")
         else:
             continue
         assert where.startswith(allowed), f"{where} imports {module}; only {allowed} may"

@@ -259,6 +259,11 @@ class Config:
     use tensor cores, which round their operands to this type."""
     tensor_cores: bool = _flag_field("MXNET_CUDA_ALLOW_TENSOR_CORE", True)
     """MXNET_CUDA_ALLOW_TENSOR_CORE=0: those of float16 tensors do not use tensor cores."""
+    cuda_compiler: str = field(default_factory=lambda: _parsed(
+        "NBMOD_CUDA_COMPILER", "", "mlir or numba-cuda",
+        lambda text: text if text in ("", "mlir", "numba-cuda") else None))
+    """NBMOD_CUDA_COMPILER=mlir or numba-cuda: compile GPU kernels by numba-cuda-mlir or by
+    numba-cuda; default: by the former, if it is installed."""
     cuda_graphs: bool = _flag_field("NBMOD_CUDA_GRAPHS", False)
     """NBMOD_CUDA_GRAPHS=1: launch each forward and backward pass as one CUDA graph."""
     cuda_simulator: bool = _flag_field("NUMBA_ENABLE_CUDASIM", False)

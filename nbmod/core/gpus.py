@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import Any
 
 from ..base import MXNetError
+from .config import CONFIG
 from .interrupts import deferred
 
 __all__ = ["cuda_module", "gpu_count", "gpu_memory", "gpus_offered"]
@@ -28,7 +29,7 @@ def cuda_module() -> Any:
 
 
 def gpu_count() -> int:
-    """Number of usable CUDA devices; 0 without a driver or without numba's CUDA target."""
+    """Number of usable CUDA devices; 0 without a driver or without a compiler."""
     cuda = cuda_module()
     return 0 if cuda is None else cuda.gpu_count()
 
@@ -39,8 +40,14 @@ def gpus_offered() -> str:
     if count:
         return f"{count} usable CUDA device(s)"
     cuda = cuda_module()
-    why = "they take pip install 'nbmod[cuda]'" if cuda is None else cuda.gpu_trouble()
+    why = _missing() if cuda is None else cuda.gpu_trouble()
     return f"0 usable CUDA device(s) ({why})"
+
+
+def _missing() -> str:
+    extra = "cuda-legacy" if CONFIG.cuda_compiler == "numba-cuda" else "cuda"
+    chosen = f", as NBMOD_CUDA_COMPILER={CONFIG.cuda_compiler} asks" if CONFIG.cuda_compiler else ""
+    return f"they take pip install 'nbmod[{extra}]'{chosen}"
 
 
 def gpu_memory(device_id: int = 0) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""The GPU: the only folder that imports `numba.cuda`.
+"""The GPU: the only folder that imports a compiler of kernels.
 
 None of it is imported before a `gpu(i)` is first used.
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from importlib import import_module
 from types import FunctionType, ModuleType
 from typing import Any
 
@@ -17,6 +16,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from ...elementwise import special
+from ..runtime.compiler import compiler
 from ..runtime.launch import SIMULATED, cuda, device_function, kernel, thread, threads
 
 __all__ = ["CASTS", "CBRTS", "MATH", "RINTS", "SCALAR_NUMPY", "SIMULATED", "cuda", "kernel",
@@ -32,7 +32,7 @@ MATH = {name: getattr(np, name) if SIMULATED else getattr(math, name.replace("ar
 """The functions of the formula language by name; for `where` and `abs`, Python's own syntax."""
 
 
-_LIBDEVICE: Any = None if SIMULATED else import_module("numba.cuda.libdevice")
+_LIBDEVICE: Any = None if SIMULATED else compiler().libdevice
 RINTS = ({np.float32: np.rint, np.float64: np.rint} if SIMULATED else
          {np.float32: _LIBDEVICE.rintf, np.float64: _LIBDEVICE.rint})
 """By type, rounding to the nearest integer, ties to even."""

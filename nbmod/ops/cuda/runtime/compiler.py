@@ -1,7 +1,9 @@
 """Compiler of kernels, from Python functions to cubins; needs no GPU.
 
-numba compiles the kernel and the functions that it calls to LTO IR, which NVIDIA's linker compiles
-to a cubin for one compute capability.  The linker's log tells registers, shared memory and spills.
+numba-cuda-mlir, or its predecessor numba-cuda, compiles the kernel and the functions that it calls
+to LTO IR, which NVIDIA's linker compiles to a cubin for one compute capability.  The linker's log
+tells registers, shared memory and spills.  `compiler()` is the module of the chosen one: this file
+alone knows that there are two.
 The pipeline is the same with a GPU, so the tests compile on any machine what a GPU would run.
 Cubins are cached on disk, by a digest of the code of the kernel, of the functions that it calls
 and of the constants that they close over.
@@ -15,9 +17,11 @@ import os
 import re
 import threading
 from functools import cache
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
-from types import CodeType, FunctionType, ModuleType, SimpleNamespace
+from types import CodeType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -25,21 +29,23 @@ import numpy as np
 from ....base import MXNetError
 from ....core.config import CONFIG
 from ....core.interrupts import deferred, from_handler
-from .device_memory import Array
-from .int32_typing import int32_arithmetic
-from .launch import Argument
+from .device_memory import Argument, Array
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-
-__all__ = ["Cubin", "compile_kernel", "fingerprint", "kinds_of"]
+__all__ = ["Cubin", "choice", "compile_kernel", "compiler", "compiler_name", "fingerprint",
+           "kinds_of"]
 
 _compiling = threading.Lock()
-PACKAGES = ("numba", "numba-cuda", "llvmlite", "nvidia-nvvm", "nvidia-nvjitlink")
+PACKAGES = {
+    "mlir": ("numba-cuda-mlir", "nvidia-nvvm", "nvidia-nvjitlink"),
+    "numba-cuda": ("numba-cuda", "numba", "llvmlite", "nvidia-nvvm", "nvidia-nvjitlink")}
+"""Distributions whose versions matter, by NBMOD_CUDA_COMPILER; the compiler is the first."""
 INSTALL_HINT = (
     "NVIDIA's compilers come with pip install 'nbmod[cuda]' (CUDA 13, for cards from 7.5 on; "
-    "-U gets the newest) or 'nbmod[cu12]' (from 5.0); mx.cpu() needs none")
+    "-U gets the newest) or 'nbmod[cu12]' (from 7.0), numba-cuda with 'nbmod[cuda-legacy]' or "
+    "'nbmod[cu12-legacy]' (from 5.0); mx.cpu() needs none")
 
 
 class Cubin(NamedTuple):
@@ -55,6 +61,21 @@ class Cubin(NamedTuple):
     shared: int
     """Bytes of shared memory per block."""
     cubin: bytes
+
+
+@cache
+def compiler() -> Any:
+    """The module that compiles; raises ImportError where its package is not installed.
+
+    It has `cuda`, `libdevice` and `types`, as kernels use them; `device_function`, a decorator;
+    `FUNCTIONS`, those of `ptx` by name; and `lto_code(function, kinds, capability, bounds)`.
+    """
+    return import_module(f".compiler_{choice().replace('-', '_')}", __package__)
+
+
+def choice() -> str:
+    """NBMOD_CUDA_COMPILER, or the newest compiler that is installed."""
+    return CONFIG.cuda_compiler or ("mlir" if find_spec("numba_cuda_mlir") else "numba-cuda")
 
 
 def kinds_of(args: tuple[Argument, ...]) -> tuple[str, ...]:
@@ -98,41 +119,26 @@ def compile_kernel(function: Callable, kinds: tuple[str, ...], capability: tuple
 
 
 def _lto_code(function: Callable, kinds: tuple[str, ...], capability: tuple[int, int],
-              bounds: tuple[int, int]) -> list[Any]:
-    """LTO IR of the kernel and of the functions that numba links to it."""
-    if "row_stack" not in vars(np):
-        np.row_stack = np.vstack  # used by numba-cuda; removed in NumPy 2.5
-    from numba import cuda
-    from numba.cuda import dispatcher, types
+              bounds: tuple[int, int]) -> list[bytes]:
+    types = compiler().types
 
     def type_of(kind: str) -> Any:
         if not kind.startswith("*"):
             return types.boolean if kind == "bool" else getattr(types, kind)
-        # numba cannot store a boolean through a pointer; in memory it is a byte, 0 or 1.
+        # A boolean cannot be stored through a pointer; in memory it is a byte, 0 or 1.
         return types.CPointer(types.uint8 if kind == "*bool" else getattr(types, kind[1:]))
 
-    # Device functions query the current device; substitute the one that is compiled for.
-    original = dispatcher.get_current_device
-    dispatcher.get_current_device = lambda: SimpleNamespace(compute_capability=capability)
-    try:
-        with int32_arithmetic():
-            codes, _ = cuda.compile_all(
-                function, tuple(map(type_of, kinds)), cc=capability, output="ltoir", device=False,
-                abi="numba", launch_bounds=bounds)
-    finally:
-        dispatcher.get_current_device = original
-    return codes
+    return compiler().lto_code(function, tuple(map(type_of, kinds)), capability, bounds)
 
 
-def _link(codes: list[Any], capability: tuple[int, int], more: tuple[str, ...]) -> Cubin:
+def _link(codes: list[bytes], capability: tuple[int, int], more: tuple[str, ...]) -> Cubin:
     from cuda.bindings import nvjitlink
 
     major, minor = capability
     options = [f"-arch=sm_{major}{minor}", "-lto", "-O3", "-verbose", "-Xptxas=-v", *more]
     handle = nvjitlink.create(len(options), options)
     try:
-        for number, code in enumerate(codes):
-            data = code if isinstance(code, bytes) else code.code
+        for number, data in enumerate(codes):
             nvjitlink.add_data(handle, nvjitlink.InputType.LTOIR, data, len(data), f"part{number}")
         try:
             nvjitlink.complete(handle)
@@ -205,12 +211,20 @@ def _all_names(code: CodeType) -> list[str]:
 @cache
 def _versions() -> tuple[str, ...]:
     versions = []
-    for package in PACKAGES:
+    for package in PACKAGES[choice()]:
         try:
-            versions.append(version(package))
+            versions.append(f"{package} {version(package)}")
         except PackageNotFoundError:
-            versions.append("none")
+            versions.append(f"no {package}")
     return tuple(versions)
+
+
+def compiler_name() -> str:
+    """The compiler and its version, such as "numba-cuda-mlir 0.6.0", or "the simulator"."""
+    if CONFIG.cuda_simulator:
+        return "the simulator"
+    package = PACKAGES[choice()][0]
+    return f"{package} {version(package)}"
 
 
 def _read(path: Path) -> Cubin | None:

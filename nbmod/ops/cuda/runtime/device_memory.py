@@ -16,7 +16,7 @@ from ...shape import size_of
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
-__all__ = ["Array", "ArrayDevice", "Arrays", "Outputs", "or_scratch"]
+__all__ = ["Argument", "Array", "ArrayDevice", "Arrays", "Outputs", "or_scratch"]
 
 
 class Allocation(Protocol):
@@ -92,6 +92,8 @@ class Array:
         return Array(self.device, self.block, self.offset, extents, self.dtype)
 
 
+Argument: TypeAlias = Array | np.generic | float
+"""An argument of a kernel; int is int32, float is float64, NumPy scalars keep their types."""
 Arrays: TypeAlias = Sequence[Array]
 Outputs: TypeAlias = Sequence[Array | None]
 """Results; None is one that nothing reads."""

@@ -5,8 +5,9 @@ prepared, its kernel is compiled and loaded and its arguments are packed; starti
 the driver.  Copies go through two pinned staging buffers: the host fills one while the other is
 transferred.
 
-The driver is called through `cuda.bindings`, a dependency of numba-cuda.  The calls below have been
-tested with a mock that records them (`tests/cuda/test_gpu_driver.py`), not yet with a real driver.
+The driver is called through `cuda.bindings`, a dependency of the compilers.  The calls below have
+been tested with a mock that records them (`tests/cuda/test_gpu_driver.py`), not yet with a real
+driver.
 """
 
 from __future__ import annotations
@@ -101,7 +102,7 @@ class Card:
 
     @staticmethod
     def count() -> int:
-        """The number of GPUs; 0 without a driver or without numba-cuda."""
+        """The number of GPUs; 0 without a driver or without a compiler."""
         return _availability()[0]
 
     @staticmethod

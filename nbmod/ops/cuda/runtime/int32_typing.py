@@ -1,11 +1,11 @@
 """32-bit integer arithmetic: typing rules for the integers of kernels.
 
-numba promotes the sum of two 32-bit integers to 64 bits, which on a GPU doubles the work of index
-arithmetic and makes a division by a variable a call of some hundred instructions.  Here operations
-on two int32, or on an int32 and a constant that fits, give an int32, and those on two uint32 a
-uint32.  `np.int64(x)` requests 64 bits, and `np.int32(x << n)` truncates a shift: shifts have 64
-bits, as numba generates no code for narrower ones.  The rules apply inside `int32_arithmetic()`
-only; kernels of other packages are typed as usual.
+The compilers promote the sum of two 32-bit integers to 64 bits, which on a GPU doubles the work of
+index arithmetic and makes a division by a variable a call of some hundred instructions.  Here
+operations on two int32, or on an int32 and a constant that fits, give an int32, and those on two
+uint32 a uint32.  `np.int64(x)` requests 64 bits, and `np.int32(x << n)` truncates a shift: shifts
+have 64 bits, as numba-cuda generates no code for narrower ones.  The rules apply inside
+`int32_arithmetic()` only; kernels of other packages are typed as usual.
 """
 
 from __future__ import annotations
@@ -24,23 +24,18 @@ _KEYS = frozenset([getattr(operator, name) for name in _BINARY]
 
 
 @contextmanager
-def int32_arithmetic() -> Iterator[None]:
-    """Context in which numba's CUDA target applies these rules."""
-    from numba.cuda.descriptor import cuda_target
-
-    context = cuda_target.typing_context
+def int32_arithmetic(context: Any, types: Any, signature: Any) -> Iterator[None]:
+    """Context in which the typing context of a compiler applies these rules; `types` and
+    `signature` are the compiler's."""
     usual = context.resolve_function_type
-    context.resolve_function_type = _with_rule(usual)
+    context.resolve_function_type = _with_rule(usual, types, signature)
     try:
         yield
     finally:
         del context.resolve_function_type
 
 
-def _with_rule(usual: Callable[..., Any]) -> Callable[..., Any]:
-    from numba.cuda import types
-    from numba.cuda.typing.templates import signature
-
+def _with_rule(usual: Callable[..., Any], types: Any, signature: Any) -> Callable[..., Any]:
     def fits(kind: Any, least: int, most: int) -> bool:
         return isinstance(kind, types.IntegerLiteral) and least <= kind.literal_value <= most
 

@@ -20,13 +20,12 @@ import threading
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from math import prod
-from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
-
-import numpy as np
+from typing import Any, NamedTuple, TypeVar, cast
 
 from ....base import MXNetError
 from ....core.config import CONFIG
-from .device_memory import Array
+from .compiler import compiler
+from .device_memory import Argument, Array
 
 __all__ = ["cuda", "SIMULATED", "Argument", "CudaKernel", "Launch", "PerRun", "Step", "cache",
            "device_function", "each", "grid_stride", "kernel", "simulator_lock", "thread",
@@ -35,8 +34,7 @@ __all__ = ["cuda", "SIMULATED", "Argument", "CudaKernel", "Launch", "PerRun", "S
 SIMULATED = CONFIG.cuda_simulator
 """Whether kernels run in the simulator."""
 
-cuda: Any = import_module(".simulator", __package__).cuda if SIMULATED else import_module(
-    "numba.cuda")
+cuda: Any = import_module(".simulator", __package__).cuda if SIMULATED else compiler().cuda
 """The module that kernels use as `cuda`."""
 
 THREADS = 4 if SIMULATED else 256
@@ -93,7 +91,7 @@ def grid_stride(function: Callable | None = None, *, exact: bool = False,
 
 def device_function(function: Callable) -> Callable:
     """Decorator of functions that kernels call."""
-    return function if SIMULATED else cuda.jit(device=True)(function)
+    return function if SIMULATED else compiler().device_function(function)
 
 
 @device_function
@@ -113,10 +111,6 @@ simulator_lock: Any = threading.RLock() if SIMULATED else contextlib.nullcontext
 
 
 # -- launches -----------------------------------------------------------------------------------
-
-
-Argument: TypeAlias = Array | np.generic | float
-"""An argument of a kernel; int is int32, float is float64, NumPy scalars keep their types."""
 
 
 class Launch(NamedTuple):

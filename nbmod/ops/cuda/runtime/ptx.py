@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...simd.raw_arrays import array_at
+from .compiler import compiler
 from .launch import SIMULATED, cuda
 
 if TYPE_CHECKING:
@@ -107,4 +108,4 @@ mma_bf16: Any = _mma(_from_bf16x2)
 mma_f16: Any = _mma(_from_f16x2)
 
 if not SIMULATED:
-    from .ptx_device import *  # noqa: F403 - the same names
+    globals().update(compiler().FUNCTIONS)
