@@ -3,6 +3,9 @@
     python -m tests.cuda.compile             a sample for every kernel, of one element type each
     python -m tests.cuda.compile Conv "" ... all samples whose names start so, in all their types
 
+Each kernel is compiled for one compute capability, in turn, or with `--everywhere` for all.
+`tests.cuda.compilers` compares what two compilers make of them.
+
 A `Ghost` replaces the GPU: its arrays have no memory, and kernels launched on it are compiled for
 the types of their arguments instead, as for a device.  This shows what the simulator cannot: code
 that cannot be typed, that uses features a device lacks, or that exceeds its resources.  Needs the
@@ -14,11 +17,10 @@ number of binaries, how many are new, failures and exceeded budgets, the largest
 
 from __future__ import annotations
 
+import argparse
 import json
 import multiprocessing
 import os
-import struct
-import sys
 import time
 import warnings
 from collections.abc import Mapping, Sequence
@@ -51,9 +53,10 @@ from nbmod.ops.op import Backward, Call, Op
 from nbmod.ops.optimizer.multi_tensor_apply import TensorUpdate
 from tests.cases import Sample, all_samples
 from tests.cuda import setup
+from tests.cuda.machine_code import machine_code, parameter_sizes
 from tests.programs import common
 
-CAPABILITIES = ((9, 0), (8, 0))
+CAPABILITIES = ((9, 0), (8, 0), (10, 0))
 SHARED = 48 << 10
 """Bytes of shared memory that a block has without asking for more."""
 REGISTERS = 65536
@@ -139,36 +142,18 @@ class Job(NamedTuple):
         return f"{function.__module__}.{function.__name__}{self.kinds} sm_{major}{minor}"
 
 
-def jobs_of(launches: Sequence[Launch]) -> list[Job]:
-    """The binaries that launches need, each once: kernels with the same code are one."""
+def jobs_of(launches: Sequence[Launch], everywhere: bool) -> list[Job]:
+    """The binaries that launches need, each once: kernels with the same code are one, for one
+    compute capability each, in turn, or for all of them."""
     found = {}
     for launch in launches:
         launch.check()
         kinds, threads = compiler.kinds_of(launch.args), prod(launch.block)
         code = compiler.fingerprint(launch.kernel.function), launch.kernel.exact
-        for capability in CAPABILITIES:
-            found[code, kinds, threads, capability] = Job(launch.kernel, kinds, threads, capability)
-    return list(found.values())
-
-
-def _double_instructions(cubin: bytes) -> int:
-    """The number of double precision instructions in a cubin.
-
-    The lowest nine bits of a 16-byte instruction are its opcode: since Volta DMUL, DADD, DSETP and
-    DFMA are 0x28 to 0x2B.
-    """
-    return sum(struct.unpack_from("<H", code, at)[0] & 0x1FF in (0x28, 0x29, 0x2A, 0x2B)
-               for code in _code_sections(cubin) for at in range(0, len(code) - 15, 16))
-
-
-def _code_sections(elf: bytes) -> list[bytes]:
-    """The sections of a 64-bit ELF file whose names start with .text."""
-    table, = struct.unpack_from("<Q", elf, 0x28)
-    size, count, names = struct.unpack_from("<HHH", elf, 0x3A)
-    headers = [struct.unpack_from("<IIQQQQ", elf, table + i * size) for i in range(count)]
-    strings = headers[names][4]
-    return [elf[offset:offset + length] for name, _, _, _, offset, length in headers
-            if elf.startswith(b".text", strings + name)]
+        found[code, kinds, threads] = launch.kernel, kinds, threads
+    return [Job(*job, capability) for number, job in enumerate(found.values())
+            for capability in (CAPABILITIES if everywhere else
+                               [CAPABILITIES[number % len(CAPABILITIES)]])]
 
 
 def complaints(job: Job, binary: compiler.Cubin) -> list[str]:
@@ -181,7 +166,10 @@ def complaints(job: Job, binary: compiler.Cubin) -> list[str]:
     room = REGISTERS // job.kernel.min_blocks
     if binary.registers * job.threads > room:
         found.append(f"{binary.registers} registers in {job.threads} threads, {room} is the most")
-    doubles = _double_instructions(binary.cubin)
+    sizes = [8 if kind[0] == "*" else np.dtype(kind).itemsize for kind in job.kinds]
+    if parameter_sizes(binary.cubin) != sizes:
+        found.append(f"parameters of {parameter_sizes(binary.cubin)} bytes, {sizes} are passed")
+    doubles = machine_code(binary.cubin, job.capability).doubles
     if doubles > DOUBLES and not may_use_doubles(job):
         found.append(f"{doubles} instructions in double precision, which no argument asks for")
     return found
@@ -207,7 +195,8 @@ def compile_job(number: int) -> tuple[str, list[str], dict[str, Any]]:
     except Exception as error:
         return str(job), [f"{type(error).__name__}: {error}"[:2000]], {}
     return str(job), complaints(job, binary), {
-        **{name: getattr(binary, name) for name in ("registers", "stack", "shared")},
+        **{name: getattr(binary, name) for name in ("registers", "spilled", "stack", "shared")},
+        **machine_code(binary.cubin, job.capability)._asdict(), "threads": job.threads,
         "seconds": round(time.perf_counter() - before, 3)}
 
 
@@ -350,24 +339,34 @@ def vocabulary() -> Program:
     return Program("vocabulary", steps, ("x", "z"), tuple(step.target for step in steps))
 
 
-def main(names: Sequence[str]) -> dict[str, Any]:
+def main(argv: Sequence[str] | None = None) -> dict[str, Any]:
     """Compile the kernels of the samples, on all cores."""
+    parser = argparse.ArgumentParser(prog="python -m tests.cuda.compile")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="beginnings of names of samples")
+    parser.add_argument("--everywhere", action="store_true",
+                        help="every kernel for every compute capability")
+    parser.add_argument("--figures", type=Path, help="write those of every binary to this file")
+    options = parser.parse_args(argv)
     CONFIG.cache_dir = Path(os.environ.get("NBMOD_CUDA_CACHE")
-                            or setup.environment().folder / "cache")
+                            or setup.environment(compiler.choice()).folder / "cache")
     start = time.perf_counter()
-    JOBS[:] = jobs_of(ghost_launches(chosen(names), 9 if names else 1))
+    found = ghost_launches(chosen(options.names), 9 if options.names else 1)
+    JOBS[:] = jobs_of(found, options.everywhere)
     bound = time.perf_counter()
     kept = len(list(CONFIG.cache_dir.glob("cubins/*")))
     with multiprocessing.get_context("fork").Pool(os.cpu_count()) as pool:
         results = pool.map(compile_job, range(len(JOBS)), chunksize=4)
-    figures = {name: found for name, _, found in results if found}
-    largest = {what: max(((found[what], name) for name, found in figures.items()), default=None)
+    figures = [(name, figures) for name, _, figures in results if figures]
+    if options.figures:
+        options.figures.write_text(json.dumps(figures))
+    largest = {what: max(((each[what], name) for name, each in figures), default=None)
                for what in ("registers", "stack", "shared", "seconds")}
-    return {"binaries": len(JOBS), "new": len(list(CONFIG.cache_dir.glob("cubins/*"))) - kept,
+    return {"compiler": compiler.compiler_name(), "binaries": len(JOBS),
+            "new": len(list(CONFIG.cache_dir.glob("cubins/*"))) - kept,
             "bound in": round(bound - start, 1),
             "compiled in": round(time.perf_counter() - bound, 1), "largest": largest,
             "failed": {name: wrong for name, wrong, _ in results if wrong}}
 
 
 if __name__ == "__main__":
-    print(json.dumps(main(sys.argv[1:])))
+    print(json.dumps(main()))

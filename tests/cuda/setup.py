@@ -1,9 +1,10 @@
-"""Makes the environment that compiles GPU kernels without a GPU: `python -m tests.cuda.setup`.
+"""Makes the environments that compile GPU kernels without a GPU: `python -m tests.cuda.setup`.
 
-numba-cuda and NVIDIA's compiler and linker (some 800 MB) go to `.cuda/` in the checkout, or to the
-folder that NBMOD_CUDA_HOME names, with what was compiled; NBMOD_CUDA_PYTHON names a Python that
-has them already.  Neither driver nor toolkit is needed.  CUDA 13 makes code for compute capability
-7.5 and later.  Imports the standard library only.
+There is one for each compiler of `nbmod.ops.cuda.runtime.compiler`, with NVIDIA's compiler and
+linker (some 800 MB).  They go to `.cuda-mlir/` and `.cuda/` in the checkout, or to the folders that
+NBMOD_CUDA_MLIR_HOME and NBMOD_CUDA_HOME name, with what was compiled; NBMOD_CUDA_MLIR_PYTHON and
+NBMOD_CUDA_PYTHON name a Python that has them already.  Neither driver nor toolkit is needed.
+CUDA 13 makes code for compute capability 7.5 and later.  Imports the standard library only.
 """
 
 from __future__ import annotations
@@ -15,39 +16,48 @@ from pathlib import Path
 
 from bench.virtual_environment import ROOT, Environment
 
-REQUIREMENTS = ("numba==0.68.1", "numba-cuda==0.30.4", "nvidia-cuda-nvrtc==13.0.*",
-                "nvidia-nvvm==13.0.*", "nvidia-nvjitlink==13.0.*")  # fmt: skip
+REQUIREMENTS = {
+    "mlir": ("numba==0.68.1", "numba-cuda-mlir[cu13]==0.6.0"),
+    "numba-cuda": ("numba==0.68.1", "numba-cuda==0.30.4", "nvidia-cuda-nvrtc==13.0.*",
+                   "nvidia-nvvm==13.0.*", "nvidia-nvjitlink==13.0.*")}  # fmt: skip
+"""Packages by compiler; nbmod itself takes numba."""
+_PLACES = {"mlir": ("cuda-mlir", "NBMOD_CUDA_MLIR"), "numba-cuda": ("cuda", "NBMOD_CUDA")}
 
 
-def environment() -> Environment:
-    """That of the compilers, existing or not."""
-    home = Path(os.environ.get("NBMOD_CUDA_HOME") or ROOT / ".cuda")
-    return Environment("cuda", home, REQUIREMENTS, "NBMOD_CUDA_PYTHON")
+def environment(compiler: str) -> Environment:
+    """That of a compiler, existing or not."""
+    kind, variable = _PLACES[compiler]
+    home = Path(os.environ.get(f"{variable}_HOME") or ROOT / f".{kind}")
+    return Environment(kind, home, REQUIREMENTS[compiler], f"{variable}_PYTHON")
 
 
-def find_python() -> Path | None:
+def find_python(compiler: str) -> Path | None:
     """The Python that compiles, or None before `main` has made it."""
-    return environment().find()
+    return environment(compiler).find()
 
 
 def main() -> int:
-    """Make the environment unless it exists.
+    """Make the environments that do not exist.
 
     On failure, prints the reason and returns 1 under NBMOD_REQUIRE_CUDA=1, else 0: tests that need
     the environment are skipped.
     """
-    wanted = environment()
+    return max(map(_make, REQUIREMENTS))
+
+
+def _make(compiler: str) -> int:
+    wanted = environment(compiler)
     trouble: object = wanted.misled()
     if wanted.find() is None and not trouble:
-        print(f"cuda: making {wanted.folder}")
+        print(f"{compiler}: making {wanted.folder}")
         try:
             wanted.make()
         except (OSError, subprocess.SubprocessError) as error:
             trouble = error
     if trouble:
-        print(f"cuda: NO KERNEL WILL BE COMPILED: {trouble}", file=sys.stderr)
+        print(f"{compiler}: NO KERNEL WILL BE COMPILED: {trouble}", file=sys.stderr)
         return int(os.environ.get("NBMOD_REQUIRE_CUDA") == "1")
-    print(f"cuda: {wanted.find()} stands")
+    print(f"{compiler}: {wanted.find()} stands")
     return 0
 
 

@@ -655,13 +655,14 @@ def test_as_many_gpus_as_one_asks_for():
 
 
 @pytest.mark.gpu
-def test_every_kernel_compiles_to_machine_code():
-    python = cuda_setup.find_python()
+@pytest.mark.parametrize("compiler", cuda_setup.REQUIREMENTS)
+def test_every_kernel_compiles_to_machine_code(compiler):
+    python = cuda_setup.find_python(compiler)
     if python is None:
         if os.environ.get("NBMOD_REQUIRE_CUDA") == "1":
             pytest.fail("python -m tests.cuda.setup did not make its environment")
         pytest.skip("NO KERNEL WAS COMPILED for a device: python -m tests.cuda.setup makes it so")
-    done = process("-m", "tests.cuda.compile", python=str(python))
+    done = process("-m", "tests.cuda.compile", python=str(python), NBMOD_CUDA_COMPILER=compiler)
     assert done.returncode == 0, done.stderr[-2000:]
     found = json.loads(done.stdout.splitlines()[-1])
     assert found["failed"] == {} and found["binaries"] > 300
