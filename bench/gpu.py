@@ -1,12 +1,14 @@
 """nbmod and PyTorch on a GPU, in turns, each in its own process.
 
-    python -m bench.gpu [NAME ...] [--budget SECONDS] [--rounds N] [--out FILE]
+    python -m bench.gpu [NAME ...] [--budget SECONDS] [--rounds N] [--limit SECONDS] [--out FILE]
 
 Names are prefixes of workloads' names.  nbmod runs launch by launch, with forward and backward as
 CUDA graphs, and with graphs and factors rounded to TF32; PyTorch, if this Python has one that sees
 the GPU, runs in full precision and with TF32.  A step ends when the GPU is done.  Ratios are
 between equal precisions, the columns of rates those of the fastest nbmod; `launches` are 200 tiny
 layers, so a microsecond of each is 0.2 ms.  A table is printed; FILE receives all figures as JSON.
+After `--limit` seconds no further workload begins.  NBMOD_CUDA_COMPILER chooses the compiler of
+nbmod's kernels.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import argparse
 import datetime
 import json
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import asdict
@@ -24,6 +27,7 @@ from typing import Any
 import nbmod as mx
 from nbmod.bench.foreign.worker_process import WorkerCrash, WorkerError, WorkerProcess
 from nbmod.core.gpus import gpus_offered
+from nbmod.ops.cuda.runtime.compiler import compiler_name
 
 from .compare import measured
 from .report import Result
@@ -57,6 +61,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--budget", type=float, default=4,
                         help="seconds for the rounds of a workload; default: %(default)s")
     parser.add_argument("--rounds", type=int, default=8, help="the most; default: %(default)s")
+    parser.add_argument("--limit", type=float, default=720,
+                        help="seconds after which no workload begins; default: %(default)s")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args(argv, argparse.Namespace(threads=1, processor=False))
     if not mx.num_gpus():
@@ -67,13 +73,19 @@ def main(argv: Sequence[str] | None = None) -> None:
     if not chosen:
         parser.error(f"no workload begins with {' or '.join(options.names)}")
     results: list[Result] = []
+    start = time.monotonic()
+    print(f"nbmod's kernels are compiled by {compiler_name()}")
     with ExitStack() as stack:
         workers = {name: stack.enter_context(closing(worker)) for name, worker in _workers()}
-        about = {"date": datetime.date.today().isoformat(), "versions": {
-            name: worker.call("entry.version", worker.framework)
-            for name, worker in workers.items()}}
+        about = {"date": datetime.date.today().isoformat(), "compiler": compiler_name(),
+                 "versions": {name: worker.call("entry.version", worker.framework)
+                              for name, worker in workers.items()}}
         try:
             for workload in chosen:
+                if time.monotonic() - start > options.limit:
+                    print(f"stopped after {options.limit:g} seconds: {len(chosen) - len(results)} "
+                          f"of {len(chosen)} workloads are not measured")
+                    break
                 results.append(measured(workload, dict(workers), options))
                 print("\n".join(table(results[-1:], list(workers), len(results) == 1)), flush=True)
         finally:

@@ -2,7 +2,8 @@
 
 One network for each kind of kernels runs forward and backward on `gpu(0)` and on the CPU, on the
 same random numbers.  GPU memory starts as NaN, so that an element that no kernel writes is
-detected.  The exit status is 1 if anything differs.
+detected.  The exit status is 1 if anything differs.  After `--limit` seconds no further network
+begins.
 
 In a checkout of the repository `python -m tests.cuda.check` compares every op, in all its types.
 """
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
@@ -78,7 +80,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("names", nargs="*", metavar="NAME", help="beginnings of names of networks: "
                         f"{', '.join(networks)}; default: all")
     parser.add_argument("--seed", type=int, default=0, help="of the inputs; default: %(default)s")
+    parser.add_argument("--limit", type=float, default=720, metavar="SECONDS",
+                        help="begin nothing later than that; default: %(default)s")
     options = parser.parse_args(argv)
+    start = time.monotonic()
     if not gpu_count():
         parser.error(f"this machine offers {gpus_offered()}; NUMBA_ENABLE_CUDASIM=1 checks in the "
                      "simulator")
@@ -87,13 +92,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     chosen = {name: each for name, each in networks.items() if name.startswith(beginnings)}
     if not chosen:
         parser.error(f"no network begins with {' or '.join(options.names)}")
-    failed = 0
+    from .runtime.compiler import compiler_name
+
+    print(f"kernels are compiled by {compiler_name()}")
+    failed = done = 0
     for name, network in chosen.items():
+        if time.monotonic() - start > options.limit:
+            print(f"stopped after {options.limit:g} seconds: {len(chosen) - done} of {len(chosen)} "
+                  "networks are not checked")
+            break
+        done += 1
         np.random.seed(options.seed)
         difference = _difference(*network)
         failed += bool(difference)
         print(f"{name}: {f'FAILED, {difference}' if difference else 'agrees'}", flush=True)
-    print(f"{len(chosen)} networks, {failed} failed")
+    print(f"{done} networks, {failed} failed")
     return int(failed > 0)
 
 
