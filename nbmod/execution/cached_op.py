@@ -53,7 +53,7 @@ class _Bound(NamedTuple):
     leaves: dict[str, Marked]
     """Parameters that have a gradient."""
     recorded: dict[str, NDArray]
-    """Those that a recorded value was assigned to, so that gradients flow on."""
+    """Parameters to which a recorded value was assigned, so that gradients flow on."""
     entries: list[tuple[NDArray, Entry | None]]
     """Each array with the entry that `attach_grad` or an assignment would replace."""
 

@@ -165,7 +165,7 @@ class CompiledGraph(PlacedGraph):
 
     @cached_property
     def overwritten(self) -> set[int]:
-        """What the backward pass reads of the forward pass and does not keep."""
+        """Entries that the backward pass reads of the forward pass and does not keep."""
         return overwritten(self.plan_steps, self.sizes, self.plan, self.num_forward)
 
     def origin(self, node: Node) -> Node:

@@ -209,10 +209,10 @@ def _last_reads(compiled: CompiledGraph) -> dict[int, float]:
     What the backward pass reads of the forward pass, and keeps, lives on: it may run again.
     """
     steps, num_forward = compiled.plan_steps, compiled.num_forward
-    kept = {eid for step in steps[:num_forward] for eid in step.outputs} - compiled.overwritten
+    intact = {eid for step in steps[:num_forward] for eid in step.outputs} - compiled.overwritten
     last: dict[int, float] = {}
     for index, step in enumerate(steps):
-        again = kept if index >= num_forward else ()
+        again = intact if index >= num_forward else ()
         last.update((eid, np.inf if eid in again else index) for eid in step.inputs)
     return last | dict.fromkeys(compiled.outputs, np.inf)
 

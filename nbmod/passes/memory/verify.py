@@ -155,8 +155,8 @@ def check_plan(steps: Sequence[PlanStep], sizes: Sequence[int], plan: MemoryPlan
 
 def overwritten(steps: Sequence[PlanStep], sizes: Sequence[int], plan: MemoryPlan, start: int
                 ) -> set[int]:
-    """What the steps from `start` on read of the steps before them, and is no longer intact when
-    all have run: they cannot run twice unless this is restored."""
+    """Entries that the steps from `start` on read of the steps before them, and that are no longer
+    intact when all have run: they cannot run twice unless these are restored."""
     replay = _Replay(steps, sizes, plan)
     for index in range(len(steps)):
         replay.step(index)
