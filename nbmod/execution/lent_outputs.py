@@ -64,7 +64,8 @@ class LentOutputs:
     def _lent(self, output: NDArray) -> NDArray:
         # no array, from which views would begin instead of at the buffer (see `PooledBuffer`)
         memory = (ctypes.c_byte * _nbytes(output)).from_buffer(output._data)
-        buffer = PooledBuffer(output._data.shape, output._data.dtype, memory)
+        buffer = PooledBuffer(output._data.shape, output._data.dtype,
+                              memory)  # type: ignore[arg-type]  # NumPy takes any buffer
         self._present = [*filter(_is_alive, self._present), weakref.ref(buffer)]
         return NDArray(np.asarray(buffer), output._ctx)
 
