@@ -8,6 +8,7 @@ that symbol, and `export` writes it.
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import ModuleType
@@ -76,18 +77,28 @@ class HybridBlock(Block):
         self._cached_graph: tuple[()] | tuple[list[Symbol], Symbol] = ()
         self._cached_op: CachedOp | None = None
         self._op_hook: _OpHook | None = None
+        self._traced_by: list[weakref.ref[HybridBlock]] = []
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)
         if isinstance(value, HybridBlock):
-            self._clear_cached_op()
+            self._change()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_cached_graph": (), "_cached_op": None}
+        return {**vars(self), "_cached_graph": (), "_cached_op": None, "_traced_by": []}
 
     def _clear_cached_op(self) -> None:
         """Forget the trace: the next call makes a new one."""
         self._cached_graph, self._cached_op = (), None
+
+    def _change(self) -> None:
+        """Forget the traces that this block is part of: it is another one from now on."""
+        changed = [self]
+        while changed:
+            block = changed.pop()
+            block._clear_cached_op()
+            changed += [each for ref in block._traced_by if (each := ref()) is not None]
+            block._traced_by = []
 
     def register_child(self, block: Block, name: str | None = None) -> None:
         """Add a child, which must be a `HybridBlock`.
@@ -109,7 +120,7 @@ class HybridBlock(Block):
                                 f"{block!r} has type {type(block)}. If you are using Sequential, "
                                 "please try HybridSequential instead.")
         super().register_child(block, name)
-        self._clear_cached_op()
+        self._change()
 
     def hybridize(self, active: bool = True, backend: str | None = None, clear: bool = True,
                   static_alloc: bool = False, static_shape: bool = False, inline_limit: int = 2,
@@ -156,7 +167,7 @@ class HybridBlock(Block):
         dtype : dtype
             Element type.
         """
-        self._clear_cached_op()
+        self._change()
         super().cast(dtype)
 
     # -- calls ------------------------------------------------------------------------------------
@@ -231,11 +242,18 @@ class HybridBlock(Block):
             except Exception as error:
                 name_block(error, self, "symbols")
                 raise
+            self.apply(self._tell_trace)
             results, self._out_format = flatten(outputs, "output")
             present = [each for each in results if each is not None]
             self._cached_graph = inputs, (present[0] if len(present) == 1
                                           else symbol.Group(present))
             return self._cached_graph
+
+    def _tell_trace(self, part: Block) -> None:
+        """Let a block within this one know that this has been traced."""
+        if part is not self and isinstance(part, HybridBlock):
+            part._traced_by = [each for each in part._traced_by if each() not in (None, self)]
+            part._traced_by.append(weakref.ref(self))
 
     def _call_cached_op(self, *args: Any) -> Any:
         with _TRACING:

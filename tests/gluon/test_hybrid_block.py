@@ -416,3 +416,39 @@ def test_children_are_asked_for_their_parameters():
         with outer.name_scope():
             outer.add(Hidden(2, 3, prefix="h_"))
     assert [name.rpartition("_")[2] for name in outer.collect_params()] == ["weight"]
+
+
+def test_a_block_that_changes_within_a_traced_one_is_traced_again():
+    """MXNet goes on with the trace of the blocks around it."""
+    def dense(value):
+        layer = mx.gluon.nn.Dense(4, in_units=4)
+        layer.initialize(mx.init.Constant(value))
+        return layer
+
+    class Inner(mx.gluon.HybridBlock):
+        def __init__(self):
+            super().__init__()
+            self.layers = mx.gluon.nn.HybridSequential()
+            self.layers.add(dense(0.1))
+            self.last = dense(0.2)
+
+        def hybrid_forward(self, F, x):
+            return F.tanh(self.last(F.exp(self.layers(x))))
+
+    def results(hybrid):
+        outer, inner, x = mx.gluon.nn.HybridSequential(), Inner(), mx.nd.ones((2, 4))
+        outer.add(inner, dense(0.3))
+        around = mx.gluon.nn.HybridSequential()
+        around.add(outer)
+        around.hybridize(hybrid)
+        found = [around(x)]
+        for change in (lambda: setattr(inner, "last", dense(-0.1)),
+                       lambda: inner.layers.add(dense(0.4)), lambda: outer.add(dense(0.5)),
+                       lambda: setattr(inner, "last", dense(-0.3))):
+            change()
+            found += [around(x), copy.deepcopy(around)(x)]
+        around.cast("float64")
+        return [*found, around(x.astype("float64"))]
+
+    for eager, hybrid in zip(results(False), results(True), strict=True):
+        np.testing.assert_allclose(eager.asnumpy(), hybrid.asnumpy(), rtol=1e-5)
