@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import pkgutil
 from collections import Counter
 
@@ -11,7 +12,8 @@ pytest.importorskip("onnx")
 
 from onnx.backend.test.case import node as cases  # noqa: E402
 
-from bench.onnx_import import NodeTest, check, node_tests, without_counterpart  # noqa: E402
+from bench.onnx_import import check, node_tests, without_counterpart  # noqa: E402
+from tests.grouped import Case, run_cases  # noqa: E402
 
 MODULES = {
     "affinegrid", "averagepool", "batch_normalization", "castlike", "clip", "col2im", "concat",
@@ -32,28 +34,29 @@ FIRST = 4
 """Tests of each operator that are run, and of those that are written as a function's body."""
 
 
-def sampled() -> dict[str, NodeTest]:
-    """Tests whose operators and types have a counterpart."""
-    found: dict[str, NodeTest] = {}
+@functools.cache
+def sampled() -> dict[str, list[Case]]:
+    """By module, tests whose operators and types have a counterpart.  onnx computes their results
+    when a module is imported, some seconds for all: not while tests are collected."""
+    found: dict[str, list[Case]] = {}
     counts: Counter[tuple[str, bool]] = Counter()
-    present = sorted(each.name for each in pkgutil.iter_modules(cases.__path__)
-                     if each.name in MODULES)
-    for test in node_tests(present):
-        kind = test.model.graph.node[-1].op_type, "expanded" in test.name
-        if not without_counterpart(test) and not any(part in test.name for part in REFUSED):
-            counts[kind] += 1
-            if counts[kind] <= FIRST:
-                found[test.name] = test
+    seen: set[str] = set()
+    for module in sorted(MODULES & {each.name for each in pkgutil.iter_modules(cases.__path__)}):
+        new = [test for test in node_tests([module]) if test.name not in seen]
+        seen |= {test.name for test in new}
+        for test in new:
+            kind = test.model.graph.node[-1].op_type, "expanded" in test.name
+            if not without_counterpart(test) and not any(part in test.name for part in REFUSED):
+                counts[kind] += 1
+                if counts[kind] <= FIRST:
+                    found.setdefault(module, []).append(Case(test.name, (test,)))
     return found
 
 
-TESTS = sampled()
-
-
-@pytest.mark.parametrize("name", sorted(TESTS))
-def test_a_node_of_onnx(name):
-    check(TESTS[name])
+@pytest.mark.parametrize("module", sorted(MODULES))
+def test_nodes_of_onnx(module):
+    run_cases(check, ["test"], sampled().get(module, []), {})
 
 
 def test_the_sample_is_large():
-    assert len(TESTS) > 150
+    assert sum(map(len, sampled().values())) > 150
