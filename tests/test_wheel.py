@@ -116,6 +116,30 @@ def installed(source_distribution, tmp_path_factory):
     return found
 
 
+def asked(wheel: Path, old_cards: bool) -> list[str]:
+    """The extras of GPUs before CUDA 13, or all others, whose packages an index has."""
+    return [extra for extra in extras(wheel)
+            if ("cu12" in extra) == old_cards and extra not in WITHOUT_WHEEL]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def resolutions(installed):
+    """By kind of cards, pip as it looks for what the extras name: an index takes its time, in which
+    other tests run."""
+    def begin(old_cards: bool) -> subprocess.Popen[str]:
+        names = ",".join(asked(installed.wheel, old_cards))
+        return subprocess.Popen(
+            [*PIP, "install", "--dry-run", "--ignore-installed", "--report",
+             str(installed.folder / f"report-{old_cards}.json"), f"{installed.wheel}[{names}]"],
+            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+
+    begun = {old_cards: begin(old_cards) for old_cards in (False, True)}
+    yield begun
+    for process in begun.values():
+        process.kill()
+        process.communicate()
+
+
 def site_of(installed: Installed) -> Path:
     """The folder of installed packages."""
     return Path(installed.run(installed.python, "-c", "import sysconfig; "
@@ -342,24 +366,6 @@ def test_extras_that_errors_and_pages_name_exist(installed):
     assert len(named) > 8 and named <= extras(installed.wheel).keys()
 
 
-@pytest.mark.parametrize("old_cards", [False, True])
-def test_extras_install_what_they_name(installed, old_cards):
-    known = extras(installed.wheel)
-    asked = [extra for extra in known if ("cu12" in extra) == old_cards
-             and extra not in WITHOUT_WHEEL]
-    command = [sys.executable, "-m", "pip", "install", "-q", "--dry-run", "--ignore-installed",
-               "--report", str(installed.folder / "report.json"),
-               f"{installed.wheel}[{','.join(asked)}]"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
-    if done.returncode and not os.environ.get("CI"):
-        pytest.skip(f"NO PACKAGE INDEX: {done.stderr.strip().splitlines()[-1]}")
-    assert not done.returncode, done.stderr
-    report = json.loads((installed.folder / "report.json").read_text())
-    names = {canonicalize_name(one["metadata"]["name"]) for one in report["install"]}
-    for extra in asked:
-        assert known[extra] and {canonicalize_name(one.name) for one in known[extra]} <= names
-
-
 # -- nbmod-mxnet ----------------------------------------------------------------------------------
 
 
@@ -538,3 +544,19 @@ def answer(address: str) -> str:
             with client.makefile() as file:
                 return file.read().splitlines()[-1]
     return "no answer"
+
+
+# -- at the end, since pip has worked on it from the beginning ------------------------------------
+
+
+@pytest.mark.parametrize("old_cards", [False, True])
+def test_extras_install_what_they_name(installed, resolutions, old_cards):
+    _, errors = resolutions[old_cards].communicate(timeout=600)
+    if resolutions[old_cards].returncode and not os.environ.get("CI"):
+        pytest.skip(f"NO PACKAGE INDEX: {errors.strip().splitlines()[-1]}")
+    assert not resolutions[old_cards].returncode, errors
+    report = json.loads((installed.folder / f"report-{old_cards}.json").read_text())
+    names = {canonicalize_name(one["metadata"]["name"]) for one in report["install"]}
+    known = extras(installed.wheel)
+    for extra in asked(installed.wheel, old_cards):
+        assert known[extra] and {canonicalize_name(one.name) for one in known[extra]} <= names
