@@ -92,33 +92,6 @@ def test_files_and_functions_that_a_page_names_exist(page):
     assert missing == []
 
 
-HEADED = sorted(path.relative_to(ROOT) for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"),
-                                                    *ROOT.glob("docs/internals/*.md")])
-
-
-def prose(page: Path) -> str:
-    return re.sub(r"```.*?```", "", (ROOT / page).read_text(encoding="utf-8"), flags=re.S)
-
-
-def anchors(page: Path) -> set[str]:
-    """The headings of a page as parts of addresses."""
-    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-")
-            for heading in re.findall(r"^#+ (.*)$", prose(page), re.M)}
-
-
-@pytest.mark.parametrize("page", HEADED, ids=str)
-def test_links_lead_to_files_and_headings(page):
-    broken = []
-    for link in re.findall(r"\]\(([^)\s]+)\)", prose(page)):
-        file, _, heading = link.partition("#")
-        target = page.parent / file if file else page
-        if not re.match(r"https?:|mailto:", link) and not (
-                (ROOT / target).exists() and (heading == "" or target.parts[:2] == ("docs", "ops")
-                                              or heading in anchors(target))):
-            broken.append(link)
-    assert broken == []
-
-
 @pytest.fixture
 def threads():
     """Pages may change the number of threads; it is restored after them."""
