@@ -127,12 +127,10 @@ class BaseModule(PredictingModule):
                 raise CheckError(f"{type(self).__name__}: call {calls[state]} first")
 
     def get_states(self, merge_multi_context: bool = True) -> Outputs:
-        """Get the states that are carried from batch to batch: none in this kind of module."""
         self._require("binded", "params_initialized")
-        return []
+        return []    # of kinds of modules that override neither method
 
     def set_states(self, states: StateValues | None = None, value: float | None = None) -> None:
-        """Raise MXNetError if anything is given: this kind of module has no states."""
         self._require("binded", "params_initialized")
         if states or value is not None:
             raise MXNetError(f"{type(self).__name__} has no states to set")
