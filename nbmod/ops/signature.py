@@ -134,7 +134,8 @@ def split_arguments(op: type[Op], args: Sequence[Any], kwargs: Mapping[str, Any]
 def _bind_positions(op: type[Op], args: Sequence[Any], arguments: dict[str, Any],
                     flavour: Flavour) -> None:
     """Add positional arguments to `arguments` under their names."""
-    order = _order(op, flavour)
+    kind: Any = op
+    order = _order(kind, flavour)
     if len(args) > len(order):
         raise MXNetError(f"{op.name} takes at most {len(order)} positional arguments "
                          f"({', '.join(order)}), {len(args)} were given")

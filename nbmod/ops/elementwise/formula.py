@@ -157,15 +157,15 @@ def _numpy_words() -> dict[str, Any]:
 
 _MANY = 1 << 13
 """Elements from which a selection by bits is faster than `np.where`, which branches."""
-_BITS = {np.dtype(np.float32): np.dtype(np.int32), np.dtype(np.float64): np.dtype(np.int64)}
+_BITS: dict[np.dtype, np.dtype] = {np.dtype(np.float32): np.dtype(np.int32),
+                                   np.dtype(np.float64): np.dtype(np.int64)}
 
 
-def _select(condition: np.ndarray, a: float | np.ndarray, b: float | np.ndarray
-            ) -> np.ndarray | None:
-    """`np.where` by operations on bits; None for operands that are not many numbers of one type."""
+def _select(condition: np.ndarray, a: Any, b: Any) -> np.ndarray | None:
+    """`np.where` by operations on bits; None for operands that are not numbers of one type."""
     arrays = [value for value in (a, b) if isinstance(value, np.ndarray)]
-    if condition.size < _MANY or not arrays or any([
-            array.shape != condition.shape or array.dtype != arrays[0].dtype for array in arrays]):
+    if not arrays or any([array.shape != condition.shape or array.dtype != arrays[0].dtype
+                          for array in arrays]):
         return None
     bits = _BITS.get(arrays[0].dtype)
     if bits is None or any([type(value) not in (int, float, np.ndarray) for value in (a, b)]):
@@ -189,8 +189,11 @@ def _where(condition: np.ndarray, a: int | np.generic | np.ndarray,
     """
     if type(a) is int and type(b) is int and max(abs(a), abs(b)) < 128:
         a, b = np.int8(a), np.int8(b)
-    selected = _select(condition, a, b) if isinstance(condition, np.ndarray) else None
-    return np.where(condition, a, b) if selected is None else selected
+    if isinstance(condition, np.ndarray) and condition.size >= _MANY:
+        selected = _select(condition, a, b)
+        if selected is not None:
+            return selected
+    return np.where(condition, a, b)
 
 
 def _mod(a: np.ndarray, b: np.ndarray) -> Any:
