@@ -604,7 +604,9 @@ def test_calls_on_a_gpu_equal_those_on_the_cpu():
         x.attach_grad()
         with mx.autograd.record():
             y = net(x) + net(x * 2)
-        y.backward()
+        for retains in (True, False):
+            y.backward(retain_graph=retains)
+            arrays["fc1_weight"][:] *= 1.5
         results.append([y.asnumpy(), net(x).asnumpy(), *state(arrays, [x])])
     for one, other in zip(*results, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)    # other orders of sums
