@@ -36,9 +36,9 @@ class Vector(Protocol):
 
 
 PARALLEL_FROM = 16_384
-"""Products of a step from which on threads share them: these take 2 us, as does one of a step's
-barriers where all threads are awake.  Where other programs use the cores, it takes as long as a
-turn of theirs, some ms."""
+"""Products of a step from which on threads share them.  40 steps of 15,000 products take one thread
+0.13 ms and two 0.17 ms, since these meet at the barriers of each step; where other programs use the
+cores, every barrier takes as long as a turn of theirs, some ms."""
 ALIGNED = 16
 """Alignment of buffers within a vector, in elements."""
 
