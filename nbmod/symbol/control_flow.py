@@ -30,9 +30,9 @@ def _scope(name: str) -> AttrScope:
     """The attribute scope of a new subgraph, with a unique mark."""
     outer = AttrScope.current.get(None).get(MARK)
     full = name if outer is None else f"{outer}${name}"
-    made = AttrScope._subgraph_names
-    made[full] += 1
-    return AttrScope(**{MARK: f"{full}{made[full] - 1}"})
+    counts = AttrScope._subgraph_names
+    counts[full] += 1
+    return AttrScope(**{MARK: f"{full}{counts[full] - 1}"})
 
 
 class _Subgraph(NamedTuple):

@@ -21,7 +21,7 @@ class Instruction(NamedTuple):
 
     @property
     def constraints(self) -> str:
-        """Those of the results and operands, as LLVM writes them."""
+        """Constraints of the results and operands, as LLVM writes them."""
         return ",".join([*(f"={letter}" for letter in self.results), *self.operands])
 
 
