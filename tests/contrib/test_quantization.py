@@ -44,13 +44,17 @@ def images(count):
 
 
 @pytest.fixture(scope="module")
-def untrained():
-    """The symbol, parameters that training would begin with, and two batches for calibration."""
+def begun():
+    """The symbol, its parameters after a step of training, and two batches for calibration."""
     batches = mx.io.NDArrayIter(*images(2 * IMAGES[0]), batch_size=IMAGES[0])
     module = mx.mod.Module(network())
     module.bind(batches.provide_data, batches.provide_label)
     mx.random.seed(0)
     module.init_params(mx.init.Xavier())
+    module.init_optimizer(optimizer_params={"learning_rate": 0.1, "momentum": 0.9})
+    module.forward_backward(next(batches))
+    module.update()
+    batches.reset()
     return module.symbol, *module.get_params(), batches
 
 
@@ -96,22 +100,22 @@ def test_predictions_agree(trained, function, options):
     assert np.abs(got - want).mean() < 0.02
 
 
-def test_norms_are_folded_first(untrained):
-    symbol, args, aux, batches = untrained
+def test_norms_are_folded_first(begun):
+    symbol, args, aux, batches = begun
     quantized, qargs, qaux = quantize_model_mkldnn(symbol, args, aux, calib_mode="naive",
                                                    calib_data=batches)
     assert not qaux and not any("norm" in name or "Norm" in name for name in ops_of(quantized))
     assert "conv0_folded_bias_quantize" in qargs and "norm0_gamma" not in qargs
 
 
-def test_a_missing_parameter_of_a_folded_norm_is_named(untrained):
-    symbol, args, aux, _ = untrained
+def test_a_missing_parameter_of_a_folded_norm_is_named(begun):
+    symbol, args, aux, _ = begun
     with pytest.raises(mx.MXNetError, match="norm0_moving_mean is in neither.*conv0"):
         quantize_model_mkldnn(symbol, args, {}, calib_mode="none")
 
 
-def test_checkpoint_of_a_quantized_network(untrained, tmp_path):
-    symbol, args, aux, batches = untrained
+def test_checkpoint_of_a_quantized_network(begun, tmp_path):
+    symbol, args, aux, batches = begun
     made = quantize_model(symbol, args, aux, calib_mode="naive", calib_data=batches)
     mx.model.save_checkpoint(str(tmp_path / "net"), 1, *made)
     data, _ = images(8)
@@ -119,8 +123,8 @@ def test_checkpoint_of_a_quantized_network(untrained, tmp_path):
     np.testing.assert_array_equal(predictions(*loaded, data), predictions(*made, data))
 
 
-def test_arrays_are_calibration_data(untrained):
-    symbol, args, aux, _ = untrained
+def test_arrays_are_calibration_data(begun):
+    symbol, args, aux, _ = begun
     data, _ = images(32)
     made = [quantize_model(symbol, args, aux, calib_mode="naive", calib_data=given)
             for given in (mx.nd.array(data), data, [data])]
@@ -129,8 +133,8 @@ def test_arrays_are_calibration_data(untrained):
         quantize_model(symbol, args, aux, calib_data=[data, data])
 
 
-def test_number_of_samples_and_calib_layer(untrained, caplog):
-    symbol, args, aux, batches = untrained
+def test_number_of_samples_and_calib_layer(begun, caplog):
+    symbol, args, aux, batches = begun
     logger = logging.getLogger("quantization")
     with caplog.at_level("INFO", "quantization"):
         quantized, _, _ = quantize_model(
@@ -143,8 +147,8 @@ def test_number_of_samples_and_calib_layer(untrained, caplog):
     assert "min_calib_range" not in attrs["requantize_fc1"]
 
 
-def test_excluded_layers_stay_float(untrained):
-    symbol, args, aux, batches = untrained
+def test_excluded_layers_stay_float(begun):
+    symbol, args, aux, batches = begun
     quantized, qargs, _ = quantize_model(
         symbol, args, aux, calib_mode="naive", calib_data=batches,
         excluded_sym_names=["conv0"], excluded_op_names=["FullyConnected"])
