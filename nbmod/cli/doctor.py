@@ -27,10 +27,10 @@ __all__ = ["HELP", "arguments", "compile_cold", "report", "run", "table"]
 
 HELP = ("print what reports of problems should contain, and test this installation; or what a cold "
         "compile costs")
-EXTRAS = {"cuda": "numba-cuda", "fast": "nbmod-kernels", "image": "simplejpeg Pillow",
-          "mpi": "mpi4py openmpi", "nccl": "nccl4py", "onnx": "onnx onnxruntime",
-          "plot": "matplotlib", "serve": "waitress", "sklearn": "scikit-learn",
-          "tensorboard": "tensorboardX", "viz": "matplotlib"}
+EXTRAS = {"cuda": "numba-cuda", "cuda-mlir": "numba-cuda-mlir", "fast": "nbmod-kernels",
+          "image": "simplejpeg Pillow", "mpi": "mpi4py openmpi", "nccl": "nccl4py",
+          "onnx": "onnx onnxruntime", "plot": "matplotlib", "serve": "waitress",
+          "sklearn": "scikit-learn", "tensorboard": "tensorboardX", "viz": "matplotlib"}
 """Distributions of the extras in setup.cfg."""
 VARIABLES = ("NBMOD_", "MXNET_", "NUMBA_", "OMP_", "GOMP_", "MKL_", "OPENBLAS_", "CUDA_",
              "LD_PRELOAD", "PYTHONPATH")

@@ -263,7 +263,7 @@ class Config:
         "NBMOD_CUDA_COMPILER", "", "mlir or numba-cuda",
         lambda text: text if text in ("", "mlir", "numba-cuda") else None))
     """NBMOD_CUDA_COMPILER=mlir or numba-cuda: compile GPU kernels by numba-cuda-mlir or by
-    numba-cuda; default: by the former, if it is installed."""
+    numba-cuda; default: by the latter, unless only the former is installed."""
     cuda_graphs: bool = _flag_field("NBMOD_CUDA_GRAPHS", False)
     """NBMOD_CUDA_GRAPHS=1: launch each forward and backward pass as one CUDA graph."""
     cuda_simulator: bool = _flag_field("NUMBA_ENABLE_CUDASIM", False)

@@ -45,7 +45,7 @@ def gpus_offered() -> str:
 
 
 def _missing() -> str:
-    extra = "cuda-legacy" if CONFIG.cuda_compiler == "numba-cuda" else "cuda"
+    extra = "cuda-mlir" if CONFIG.cuda_compiler == "mlir" else "cuda"
     chosen = f", as NBMOD_CUDA_COMPILER={CONFIG.cuda_compiler} asks" if CONFIG.cuda_compiler else ""
     return f"they take pip install 'nbmod[{extra}]'{chosen}"
 

@@ -61,7 +61,8 @@ def test_whose_mxnet_programs_import(tmp_path, monkeypatch, file, told):
 def test_every_extra_is_told():
     extras = configparser.ConfigParser()
     extras.read(Path(__file__).parents[2] / "setup.cfg")
-    same = {"all", "bench", "docs", "test", "demo", "cu12", "cu13", "nccl-cu12", "safetensors"}
+    same = {"all", "bench", "docs", "test", "demo", "cu12", "cu12-mlir", "cu13", "nccl-cu12",
+            "safetensors"}
     assert {*extras["options.extras_require"]} - same == {*doctor.EXTRAS}
 
 

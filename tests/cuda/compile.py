@@ -63,9 +63,10 @@ REGISTERS = 65536
 """Of a multiprocessor, for all threads of the blocks that it runs at once."""
 DOUBLES = 4
 """Instructions in double precision: sine and cosine need one to reduce large arguments."""
-IN_DOUBLE = ("vocabulary_kernel", "density")
+IN_DOUBLE = ("vocabulary_kernel", "density", "gather")
 """Kernels with all functions there are, some of which need double precision, and with formulas in
-which too much of a single one would cancel."""
+which too much of a single one would cancel; positions from the end of an axis by indices that are
+not whole numbers."""
 
 
 class Ghost(Gpu):

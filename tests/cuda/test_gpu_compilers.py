@@ -20,13 +20,13 @@ from tests.cuda.machine_code import machine_code, parameter_sizes
 
 
 @pytest.mark.parametrize("asked, installed, chosen", [
-    ("", True, "mlir"), ("", False, "numba-cuda"),
-    ("numba-cuda", True, "numba-cuda"), ("mlir", False, "mlir"),
+    ("", ["numba_cuda_mlir"], "mlir"), ("", ["numba_cuda_mlir", "numba_cuda"], "numba-cuda"),
+    ("", ["numba_cuda"], "numba-cuda"), ("", [], "numba-cuda"),
+    ("numba-cuda", ["numba_cuda_mlir"], "numba-cuda"), ("mlir", [], "mlir"),
 ])
-def test_the_newest_compiler_is_chosen_unless_another_is_asked_for(asked, installed, chosen,
-                                                                   monkeypatch):
+def test_the_successor_is_chosen_alone_or_by_its_name(asked, installed, chosen, monkeypatch):
     monkeypatch.setattr(CONFIG, "cuda_compiler", asked)
-    monkeypatch.setattr(compiler, "find_spec", lambda name: object() if installed else None)
+    monkeypatch.setattr(compiler, "find_spec", lambda name: name in installed or None)
     assert compiler.choice() == chosen
 
 
@@ -38,8 +38,8 @@ def test_another_compiler_is_refused():
 
 @pytest.mark.parametrize("asked, said", [
     ("", "pip install 'nbmod[cuda]'"),
-    ("mlir", "pip install 'nbmod[cuda]', as NBMOD_CUDA_COMPILER=mlir asks"),
-    ("numba-cuda", "pip install 'nbmod[cuda-legacy]', as NBMOD_CUDA_COMPILER=numba-cuda asks"),
+    ("mlir", "pip install 'nbmod[cuda-mlir]', as NBMOD_CUDA_COMPILER=mlir asks"),
+    ("numba-cuda", "pip install 'nbmod[cuda]', as NBMOD_CUDA_COMPILER=numba-cuda asks"),
 ])
 def test_a_missing_compiler_is_named(asked, said, monkeypatch):
     monkeypatch.setattr(CONFIG, "cuda_compiler", asked)

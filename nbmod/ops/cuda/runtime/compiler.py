@@ -1,6 +1,6 @@
 """Compiler of kernels, from Python functions to cubins; needs no GPU.
 
-numba-cuda-mlir, or its predecessor numba-cuda, compiles the kernel and the functions that it calls
+numba-cuda, or its successor numba-cuda-mlir, compiles the kernel and the functions that it calls
 to LTO IR, which NVIDIA's linker compiles to a cubin for one compute capability.  The linker's log
 tells registers, shared memory and spills.  `compiler()` is the module of the chosen one: this file
 alone knows that there are two.
@@ -44,8 +44,7 @@ PACKAGES = {
 """Distributions whose versions matter, by NBMOD_CUDA_COMPILER; the compiler is the first."""
 INSTALL_HINT = (
     "NVIDIA's compilers come with pip install 'nbmod[cuda]' (CUDA 13, for cards from 7.5 on; "
-    "-U gets the newest) or 'nbmod[cu12]' (from 7.0), numba-cuda with 'nbmod[cuda-legacy]' or "
-    "'nbmod[cu12-legacy]' (from 5.0); mx.cpu() needs none")
+    "-U gets the newest) or 'nbmod[cu12]' (from 5.0); mx.cpu() needs none")
 
 
 class Cubin(NamedTuple):
@@ -74,8 +73,12 @@ def compiler() -> Any:
 
 
 def choice() -> str:
-    """NBMOD_CUDA_COMPILER, or the newest compiler that is installed."""
-    return CONFIG.cuda_compiler or ("mlir" if find_spec("numba_cuda_mlir") else "numba-cuda")
+    """NBMOD_CUDA_COMPILER, or numba-cuda unless only its successor is installed.
+
+    The successor keeps sums of tensor cores in memory on compute capability 10.0, and has not run
+    on a card yet."""
+    alone = find_spec("numba_cuda_mlir") and not find_spec("numba_cuda")
+    return CONFIG.cuda_compiler or ("mlir" if alone else "numba-cuda")
 
 
 def kinds_of(args: tuple[Argument, ...]) -> tuple[str, ...]:
