@@ -122,11 +122,12 @@ def report(found: Sequence[Pair], versions: Sequence[str]) -> Iterator[str]:
     yield "## Hot kernels"
     yield ""
     yield "Registers, bytes of shared memory, instructions in the loop with most multiply-adds,"
-    yield "and those multiply-adds, without packed pairs of sm_100; first compiler, second compiler."
+    yield "and those, without packed pairs of sm_100; first compiler, second compiler."
     yield ""
     yield "| kernel | registers | shared | loop | multiply-adds |"
     yield "|---|---|---|---|---|"
-    yield from dict.fromkeys(_row(pair) for pair in found if any(part in pair.name for part in HOT))
+    hot = [pair for pair in found if any(part in pair.name for part in HOT)]
+    yield from dict.fromkeys(map(_row, hot))
     yield ""
     yield "## What gets worse"
     yield ""
