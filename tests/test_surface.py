@@ -38,6 +38,10 @@ PATHS = """
     gluon.contrib.nn.basic_layers:SyncBatchNorm gluon.contrib.nn:Identity
     gluon.contrib.rnn.conv_rnn_cell:Conv2DLSTMCell gluon.contrib.rnn.rnn_cell:dynamic_unroll
     gluon.contrib.rnn:VariationalDropoutCell :gluon.contrib.estimator
+    contrib.amp.amp:_amp_initialized gluon.data.dataloader:ForkingPickler
+    gluon.data.dataloader:_MultiWorkerIter gluon.data.vision.datasets:image
+    gluon.model_zoo.model_store:_model_sha1 gluon.utils:replace_file
+    image.image:_get_interp_method metric:ndarray module.module:load_checkpoint
     gluon.block:_flatten gluon.loss:_apply_weighting gluon.loss:_reshape_like
     gluon.parameter:tensor_types gluon.utils:HookHandle gluon.utils:_brief_print_list
     gluon.utils:_get_repo_file_url gluon.utils:_get_repo_url gluon.utils:_indent

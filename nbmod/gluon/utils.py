@@ -25,6 +25,9 @@ __dir__ = __all__.copy
 Contexts = Context | Sequence[Context] | None
 
 
+replace_file = os.replace  # MXNet's name
+
+
 def split_data(data: NDArray, num_slice: int, batch_axis: int = 0, even_split: bool = True
                ) -> list[NDArray]:
     """Split an array into slices along an axis.

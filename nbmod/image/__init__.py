@@ -25,6 +25,7 @@ from .augmenter_lists import *  # noqa: F403
 from .augmenters import *  # noqa: F403
 from .detection import *  # noqa: F403
 from .image_functions import *  # noqa: F403
+from .image_functions import _get_interp_method  # noqa: F401 - programs import it from here
 from .iterator import *  # noqa: F403
 
 __all__ = ["det", "detection"]

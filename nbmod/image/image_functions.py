@@ -194,6 +194,12 @@ def scale_down(src_size: Size, size: Size) -> Size:
     return int(w), int(h)
 
 
+def _get_interp_method(interp: int, sizes: tuple[int, ...] = ()) -> int:
+    """Return `interpolation` for an old height and width, and new ones."""
+    old_height, old_width, new_height, new_width = sizes or (1, 1, 2, 2)
+    return interpolation(interp, (old_width, old_height), (new_width, new_height))
+
+
 def resize_short(src: NDArray, size: int, interp: int = 2) -> NDArray:
     """Resize an image so that its shorter side has a given length; the other is rounded down.
 

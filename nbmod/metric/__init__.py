@@ -19,6 +19,7 @@ Examples
 
 from __future__ import annotations
 
+from .. import ndarray  # noqa: F401 - programs import it from here
 from . import classification, eval_metric, likelihood, regression
 from .classification import *  # noqa: F403
 from .eval_metric import *  # noqa: F403

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from ..base import CheckError, Forwarded, MXNetError, warn_user
 from ..callback.monitor import Monitor
+from ..checkpoint import load_checkpoint  # noqa: F401 - programs import it from here
 from ..core.config import tuning
 from ..initializer import InitDesc, Uniform
 from ..io import DataDesc

@@ -5,12 +5,14 @@ from __future__ import annotations
 import gc
 import multiprocessing
 import os
+import pickle
 import signal
 import subprocess
 import sys
 import threading
 import time
 import tracemalloc
+from multiprocessing.pool import ThreadPool
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +20,7 @@ import pytest
 
 import nbmod as mx
 from nbmod.base import MXNetError
-from nbmod.gluon.data import shared_batches
+from nbmod.gluon.data import dataloader, shared_batches
 from tests.programs import gluon_data, loader_processes
 
 DataLoader = mx.gluon.data.DataLoader
@@ -129,6 +131,26 @@ def children():
 def program(what):
     return subprocess.Popen([sys.executable, "-m", "tests.programs.loader_processes", what],
                             cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def make_pickle(indices, batchify_fn, dataset):
+    return pickle.dumps(batchify_fn([10 * index for index in indices]))
+
+
+def make_batch(indices, batchify_fn, dataset):
+    return batchify_fn([dataset[index] for index in indices])
+
+
+@pytest.mark.parametrize("prefetch", [0, 1, 9])
+@pytest.mark.parametrize("make, dataset", [(make_pickle, None), (make_batch, [0, 10, 20, 30, 40])])
+def test_loaders_of_other_projects_have_pools(make, dataset, prefetch):
+    sampler = mx.gluon.data.BatchSampler(mx.gluon.data.SequentialSampler(5), 2)
+    with ThreadPool(2) as pool:
+        epoch = dataloader._MultiWorkerIter(pool, dataloader.default_batchify_fn, sampler, True,
+                                            worker_fn=make, prefetch=prefetch, dataset=dataset)
+        assert len(epoch) == 3 and values(epoch) == [[0, 10], [20, 30], [40]]
+        with pytest.raises(StopIteration):
+            epoch.next()
 
 
 @forked

@@ -19,6 +19,8 @@ EXPRESSIONS = [
     "I.scale_down((640, 480), (720, 120))", "I.scale_down((30, 40), (50, 60))",
     "I.scale_down((360, 1000), (480, 500))", "I.resize_short(im, 10)", "I.resize_short(im, 17)",
     "I.resize_short(im, 45)", "I.resize_short(im, 20, 1)", "I.imresize(im, 13, 17)",
+    "[I.image._get_interp_method(interp, sizes) for interp in (0, 4, 9) for sizes in ((),"
+    " (10, 20, 30, 40), (30, 40, 10, 20), (10, 40, 30, 20), (10, 20, 10, 40))]",
     "I.imresize(im, 13, 17, 3)", "I.imresize(im, 50, 60, 2)",
     "I.center_crop(im, (20, 10))", "I.center_crop(im, (21, 11))",
     "I.center_crop(im, (50, 60))", "I.fixed_crop(im, 3, 4, 10, 12)",

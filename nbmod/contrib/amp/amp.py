@@ -322,6 +322,13 @@ def init(target_dtype: str = "float16", target_precision_ops: list[str] | None =
     logging.info("Using AMP")
 
 
+def __getattr__(name: str) -> bool:
+    """Tell, under MXNet's private name, whether `init` was called."""
+    if name == "_amp_initialized":
+        return installed()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 # -- lists -----------------------------------------------------------------------------------------
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from multiprocessing.reduction import ForkingPickler  # noqa: F401 - loaders import it from here
 from typing import Any
 
 from ...base import ArgumentError, CheckError
@@ -11,6 +12,7 @@ from ...context import cpu_pinned
 from ...io.job_pipeline import Job, LateJob, Pipeline
 from .batches import _as_in_context, default_batchify_fn, default_mp_batchify_fn
 from .dataset import Dataset
+from .pooled_batches import _MultiWorkerIter  # noqa: F401 - loaders import it from here
 from .sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
 from .worker_processes import Epoch, LoaderTimeoutError, WorkerPool
 

@@ -54,6 +54,9 @@ MODELS = dict(item.split("=") for item in """
 """.split())
 """Name of a network -> SHA-1 of its file."""
 
+_model_sha1 = MODELS
+"""MXNet's name, by which gluon-nlp adds networks."""
+
 
 def short_hash(name: str) -> str:
     """Return the first digits of the SHA-1 of a network's parameters.

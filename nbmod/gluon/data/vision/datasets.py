@@ -12,6 +12,7 @@ import numpy as np
 from ....base import AbstractError, MXNetError, warn_user
 from ....compat.c_interface import data_dir
 from ....core.atomic import atomic_write
+from ....image import image as image_module
 from ....image import imdecode, imread
 from ....io.mnist import read_idx
 from ....ndarray import array
@@ -23,6 +24,7 @@ __all__ = ["CIFAR10", "CIFAR100", "FashionMNIST", "ImageFolderDataset", "ImageRe
            "MNIST"]
 __dir__ = __all__.copy
 
+globals()["image"] = image_module  # programs take it from here; in this file, images are `image`
 Transform = Callable[[Any, Any], Any]
 File = tuple[str, str]
 """Name and SHA-1."""
