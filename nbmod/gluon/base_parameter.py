@@ -265,6 +265,10 @@ class Parameter:
         """Position of each device."""
         return {ctx: position for position, ctx in enumerate(self._ctx_list or ())}
 
+    @_ctx_map.setter
+    def _ctx_map(self, positions: object) -> None:
+        """Do nothing: parameters of other projects copy it together with the list of devices."""
+
     def data(self, ctx: Context | None = None) -> NDArray:
         """Return the array on a device.
 

@@ -140,3 +140,30 @@ def test_a_dictionary_is_saved_and_loaded_by_names(tmp_path):
     assert store["net_w"].data(mx.cpu(0)).asnumpy().tolist() == [0, 0]
     store.setattr("lr_mult", 0.5)
     assert store["net_w"].lr_mult == 0.5
+
+
+class DoubledParameter(mx.gluon.Parameter):
+    """Shares the arrays of a parameter, as weight dropout of gluon-nlp does; blocks see 2 w."""
+
+    def __init__(self, other):
+        super().__init__(other.name, other.grad_req, other._shape, other.dtype)
+        for field in ("deferred_init", "var", "data", "grad", "ctx_list", "ctx_map", "trainer"):
+            setattr(self, f"_{field}", getattr(other, f"_{field}"))
+
+    def data(self, ctx=None):
+        return 2 * self._check_and_get(self._data, ctx)
+
+
+@pytest.mark.parametrize("hybrid", [False, True])
+def test_parameters_that_share_arrays_of_others_change_what_blocks_see(hybrid):
+    layer = mx.gluon.nn.Dense(2, in_units=3, use_bias=False)
+    layer.initialize(mx.init.One())
+    weight = layer.weight
+    layer._reg_params["weight"] = layer.params._params[weight.name] = DoubledParameter(weight)
+    if hybrid:
+        layer.hybridize(inline_limit=0)
+    with mx.autograd.record():
+        out = layer(mx.nd.ones((1, 3)))
+    out.backward()
+    assert out.asnumpy().tolist() == [[6, 6]]
+    assert weight.grad().asnumpy().tolist() == [[2] * 3] * 2
