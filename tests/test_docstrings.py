@@ -51,6 +51,8 @@ MODULES = (
     "nbmod.gluon.contrib.cnn.conv_layers",
     "nbmod.gluon.contrib.data.sampler",
     "nbmod.gluon.contrib.data.text",
+    "nbmod.gluon.contrib.estimator.batch_processor",
+    "nbmod.gluon.contrib.estimator.estimator",
     "nbmod.gluon.contrib.nn.basic_layers",
     "nbmod.gluon.contrib.rnn.conv_rnn_cell",
     "nbmod.gluon.contrib.rnn.rnn_cell",

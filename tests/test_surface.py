@@ -37,7 +37,14 @@ PATHS = """
     gluon.contrib.data:text gluon.contrib.nn.basic_layers:HybridConcurrent
     gluon.contrib.nn.basic_layers:SyncBatchNorm gluon.contrib.nn:Identity
     gluon.contrib.rnn.conv_rnn_cell:Conv2DLSTMCell gluon.contrib.rnn.rnn_cell:dynamic_unroll
-    gluon.contrib.rnn:VariationalDropoutCell :gluon.contrib.estimator
+    gluon.contrib.rnn:VariationalDropoutCell gluon.contrib:estimator
+    gluon.contrib.estimator:Estimator gluon.contrib.estimator.estimator:Estimator
+    gluon.contrib.estimator:BatchProcessor gluon.contrib.estimator:EpochEnd
+    gluon.contrib.estimator.batch_processor:BatchProcessor
+    gluon.contrib.estimator.event_handler:CheckpointHandler
+    gluon.contrib.estimator.event_handler:EventHandler
+    gluon.contrib.estimator.event_handler:_check_event_handlers
+    gluon.contrib.estimator.utils:_check_metrics
     contrib.amp.amp:_amp_initialized gluon.data.dataloader:ForkingPickler
     gluon.data.dataloader:_MultiWorkerIter gluon.data.vision.datasets:image
     gluon.model_zoo.model_store:_model_sha1 gluon.utils:replace_file

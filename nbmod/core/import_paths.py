@@ -39,8 +39,6 @@ ALIASES = {
     "io.io": "io",
     "io.utils": "io",
     "onnx.mx2onnx": "onnx",
-    **{f"gluon.contrib.estimator.{name}": "gluon.contrib.estimator" for name in (
-        "batch_processor", "estimator", "event_handler", "utils")},
 }
 """Import path -> module, both below the package.  Modules below an alias have both names, too."""
 

@@ -1,8 +1,5 @@
 """`mx.gluon`: networks as Python classes, whose calls can be compiled.
 
-Gluon's estimator is not part of nbmod.  Its names exist, so that modules which define subclasses
-of them can be imported; making an object of one is an MXNetError.
-
     base_parameter.py   `Parameter`: an array with a copy and a gradient on each device
     saved_values.py     how a parameter takes an array of a file
     constant.py         `Constant`: a parameter with fixed values
@@ -26,15 +23,14 @@ of them can be imported; making an object of one is an MXNetError.
     trainer.py          `Trainer`: steps parameters with an optimizer
     utils.py            `split_and_load`, `clip_global_norm`, `download` and others
     model_zoo/          networks for images
-    absent.py           makes the classes that exist by name only
     data/               data sets, and loaders of batches
-    contrib/            experimental layers, cells, samplers and texts
+    contrib/            experimental layers, cells, samplers and texts; the estimator
 
 Begin with `base_parameter.py`.  Imports `autograd`, `base`, `checkpoint`, `compat.c_interface`,
 `context`, `contrib.text`, `core.atomic`, `core.fork`, `core.reprs`, `core.scope`,
 `core.shape_semantics`, `execution.cached_op`, `execution.step_monitor`, `executor`, `graph`,
-`image`, `initializer`, `io.job_pipeline`, `io.mnist`, `kvstore`, `module`, `ndarray`, `ops.jit`,
-`optimizer`, `random`, `recordio` and `symbol`.
+`image`, `initializer`, `io.job_pipeline`, `io.mnist`, `kvstore`, `metric`, `module`, `ndarray`,
+`ops.jit`, `optimizer`, `random`, `recordio` and `symbol`.
 """
 
 from __future__ import annotations

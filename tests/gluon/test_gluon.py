@@ -17,7 +17,9 @@ MODULES = ("", ".block", ".trainer", ".nn", ".rnn", ".data", ".data.vision",
            ".data.vision.transforms", ".loss", ".utils", ".model_zoo", ".model_zoo.vision",
            ".contrib", ".contrib.nn", ".contrib.rnn", ".contrib.estimator", ".contrib.cnn",
            ".contrib.data")
-FILES = (".data.dataloader", ".data.dataset", ".data.sampler", ".data.vision.datasets",
+FILES = (".contrib.estimator.batch_processor", ".contrib.estimator.estimator",
+         ".contrib.estimator.event_handler", ".contrib.estimator.utils",
+         ".data.dataloader", ".data.dataset", ".data.sampler", ".data.vision.datasets",
          ".contrib.cnn.conv_layers", ".contrib.data.sampler", ".contrib.data.text",
          ".contrib.nn.basic_layers", ".contrib.rnn.conv_rnn_cell", ".contrib.rnn.rnn_cell",
          ".nn.activations", ".nn.basic_layers", ".nn.conv_layers", ".rnn.rnn_cell",
@@ -29,9 +31,6 @@ PROCESSES = {"ConnectionWrapper", "DataLoaderV1", "Queue", "SimpleQueue", "fetch
              "worker_loop_v1"}
 """How MXNet's workers send arrays, and its older loader."""
 """Modules of MXNet that are modules here, too."""
-INNER = (".contrib.estimator.batch_processor", ".contrib.estimator.estimator",
-         ".contrib.estimator.event_handler", ".contrib.estimator.utils")
-"""Modules of MXNet alone, whose names their packages have here."""
 
 
 # -- names ----------------------------------------------------------------------------------------
@@ -50,24 +49,6 @@ def test_every_public_class_of_mxnet_has_a_name(oracle, name):
     module = importlib.import_module(f"nbmod.gluon{name}")
     internal = {"HookHandle", "replace_file", "shape_is_known", *PROCESSES}
     assert {each for each in theirs if not hasattr(module, each)} - internal == set()
-
-
-@pytest.mark.parametrize("name", INNER)
-def test_inner_modules_of_mxnet_are_their_packages(oracle, name):
-    mx.as_mxnet()
-    module = importlib.import_module(f"mxnet.gluon{name}")
-    package, _, last = name.rpartition(".")
-    assert module is importlib.import_module(f"nbmod.gluon{package}")
-    found = {}
-    exec(f"from mxnet.gluon{package} import {last}", found)
-    assert found[last] is module and module.__name__ == f"nbmod.gluon{package}"
-    theirs = oracle.call("mx_gluon.public_names", name)
-    assert {each for each in theirs if not hasattr(module, each)} == set()
-
-
-def test_absent_classes_refuse_to_be_made():
-    with pytest.raises(MXNetError, match="mx.gluon.contrib.estimator.Estimator: .*mx.gluon.Train"):
-        mx.gluon.contrib.estimator.Estimator()
 
 
 # -- networks of files ----------------------------------------------------------------------------

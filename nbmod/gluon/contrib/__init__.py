@@ -4,11 +4,11 @@
     cnn/          deformable convolutions
     rnn/          cells with convolutions and projections, dropout that all steps share
     data/         a sampler at intervals, texts
-    estimator.py  the trainer and its events, by name only
+    estimator/    trains networks, with handlers for events
 
-Begin with `nn/`.  Imports `base`, `compat.c_interface`, `context`, `contrib.text`, `core.atomic`,
-`gluon.absent`, `gluon.block`, `gluon.data.dataset`, `gluon.data.sampler`, `gluon.nn`,
-`gluon.parameter`, `gluon.rnn`, `gluon.utils`, `initializer` and `ndarray`.
+Begin with `nn/`.  Imports `autograd`, `base`, `compat.c_interface`, `context`, `contrib.text`,
+`core.atomic`, `gluon.block`, `gluon.data`, `gluon.loss`, `gluon.nn`, `gluon.parameter`,
+`gluon.rnn`, `gluon.trainer`, `gluon.utils`, `initializer`, `metric` and `ndarray`.
 """
 
 from . import cnn, data, estimator, nn, rnn

@@ -17,9 +17,7 @@ if "row_stack" not in vars(np):
     np.row_stack = np.vstack
 
 from numba import cuda
-from numba.cuda import dispatcher, libdevice, types
-from numba.cuda.descriptor import cuda_target
-from numba.cuda.typing.templates import signature
+from numba.cuda import libdevice, types
 
 from .ptx_numba_cuda import FUNCTIONS
 
@@ -32,6 +30,11 @@ device_function = cuda.jit(device=True)
 def lto_code(function: Callable, kinds: tuple[Any, ...], capability: tuple[int, int],
              bounds: tuple[int, int]) -> list[bytes]:
     """LTO IR of the kernel and of the functions that numba links to it."""
+    # Not there without numba-cuda, where numba's own remains of it are imported.
+    from numba.cuda import dispatcher
+    from numba.cuda.descriptor import cuda_target
+    from numba.cuda.typing.templates import signature
+
     # Device functions query the current device; substitute the one that is compiled for.
     original = dispatcher.get_current_device
     dispatcher.get_current_device = lambda: SimpleNamespace(compute_capability=capability)

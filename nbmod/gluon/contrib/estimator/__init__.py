@@ -1,0 +1,43 @@
+"""`mx.gluon.contrib.estimator`: trains networks of Gluon, with handlers for events.
+
+    estimator.py           `Estimator`: `fit` and `evaluate` over loaders
+    batch_processor.py     `BatchProcessor`: the calls for one batch
+    events.py              base classes of handlers
+    step_handlers.py       handlers that step, update metrics, validate and end training
+    logging_handler.py     a handler that logs
+    early_stopping.py      a handler that ends training when nothing improves
+    checkpoint_handler.py  a handler that saves and goes on
+    event_handler.py       MXNet's module path of these
+    utils.py               checks of metrics
+
+Begin with `estimator.py`.  Imports `autograd`, `base`, `context`, `core.atomic`, `gluon.block`,
+`gluon.data`, `gluon.loss`, `gluon.trainer`, `gluon.utils`, `initializer`, `metric` and `ndarray`.
+"""
+
+from __future__ import annotations
+
+from . import batch_processor, estimator, event_handler, utils
+from .batch_processor import BatchProcessor
+from .estimator import Estimator
+from .event_handler import (
+    BatchBegin,
+    BatchEnd,
+    CheckpointHandler,
+    EarlyStoppingHandler,
+    EpochBegin,
+    EpochEnd,
+    EventHandler,
+    GradientUpdateHandler,
+    LoggingHandler,
+    MetricHandler,
+    StoppingHandler,
+    TrainBegin,
+    TrainEnd,
+    ValidationHandler,
+)
+
+__all__ = ["BatchBegin", "BatchEnd", "BatchProcessor", "CheckpointHandler", "EarlyStoppingHandler",
+           "EpochBegin", "EpochEnd", "Estimator", "EventHandler", "GradientUpdateHandler",
+           "LoggingHandler", "MetricHandler", "StoppingHandler", "TrainBegin", "TrainEnd",
+           "ValidationHandler", "batch_processor", "estimator", "event_handler", "utils"]
+__dir__ = __all__.copy
