@@ -63,10 +63,10 @@ REGISTERS = 65536
 """Of a multiprocessor, for all threads of the blocks that it runs at once."""
 DOUBLES = 4
 """Instructions in double precision: sine and cosine need one to reduce large arguments."""
-IN_DOUBLE = ("vocabulary_kernel", "density", "gather")
+IN_DOUBLE = ("vocabulary_kernel", "density", "gather", "locate_bins")
 """Kernels with all functions there are, some of which need double precision, and with formulas in
 which too much of a single one would cancel; positions from the end of an axis by indices that are
-not whole numbers."""
+not whole numbers; bins of regions, for which numba-cuda-mlir needs some 30 of a few hundred."""
 
 
 class Ghost(Gpu):
