@@ -174,7 +174,7 @@ ABSENT = """
     test_utils:check_gluon* test_utils:get_im2rec_path
     gluon.data.dataloader:*V1* gluon.data.dataloader:*_v1 gluon.data.dataloader:re*ndarray
     gluon.data.dataloader:ConnectionWrapper* gluon.data.dataloader:*Queue*
-    gluon.utils:replace_file gluon.rnn.rnn_cell:SequentialRNNCell.hybrid_forward
+    gluon.rnn.rnn_cell:SequentialRNNCell.hybrid_forward
     symbol.symbol:Symbol.handle
     executor:Executor.*_dict ndarray_doc:*Doc symbol_doc:*Doc symbol_doc:*Doc.*
     metric:PearsonCorrelation.update_* *.as_np_ndarray ndarray.ndarray:DL*

@@ -142,7 +142,8 @@ def test_a_save_that_fails_leaves_both_files(tmp_path, monkeypatch, kind):
 def test_direction_of_a_metric_follows_from_its_name(tmp_path, metric, better):
     with pytest.warns(UserWarning, match=f"`{better.__name__}` operator will be used"):
         assert module.EarlyStoppingHandler(metric).monitor_op is better
-    with pytest.warns(RuntimeWarning, match="mode best is unknown"):
+    with pytest.warns(UserWarning, match=better.__name__), \
+            pytest.warns(RuntimeWarning, match="mode best is unknown"):
         handler = module.CheckpointHandler(str(tmp_path), monitor=metric, save_best=True,
                                            mode="best")
     assert handler.monitor_op is better
