@@ -24,7 +24,7 @@ from ..ops import OPS
 from ..ops.device import Device
 from ..ops.jit import lacks_compiler
 from ..ops.op import Call, Computation, Mode, Op, Spec, Tensor
-from ..ops.param import Shape, has_negative_zero, without_ignored
+from ..ops.param import Shape, without_ignored
 from ..ops.shape import PartialShape, ShapeMismatch, infer_with_lengths, is_known, unify
 from .recording import STATE
 
@@ -76,18 +76,16 @@ def _has_zero(value: object) -> bool:
 def op_instance(cls: Any, params: Mapping[str, Any]) -> Op:
     """The op with these parameters as the user gave them, cached if they are hashable.
 
-    -0.0 is not: it equals 0.0, which would be taken for it.
+    Equal ones that are written differently, such as 1 and True, or 0.0 and -0.0, are others.
     """
     try:
-        if not any(map(has_negative_zero, params.values())):
-            return _op_instance(cls, *params.items())
+        return _op_instance(cls, repr(params), *params.items())
     except TypeError:
-        pass
-    return cls.from_attrs(dict(without_ignored(cls, params)))
+        return cls.from_attrs(dict(without_ignored(cls, params)))
 
 
 @lru_cache(maxsize=_CACHED)
-def _op_instance(cls: type[Op], *params: tuple[str, Any]) -> Op:
+def _op_instance(cls: type[Op], _written: str, *params: tuple[str, Any]) -> Op:
     return cls.from_attrs(dict(without_ignored(cls, dict(params))))
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from ..base import MXNetError
 from ..ops import OPS
 from ..ops.op import Op
+from ..ops.param import to_text
 from ..ops.refused_ops import absent_function
 from ..ops.signature import Arguments, op_doc, op_signature, split_arguments
 from .array_creation import context_of
@@ -69,7 +70,7 @@ def _apply(cls: type[Op], arguments: Arguments, placed: int) -> Any:
     params = arguments.params
     if cls.variadic:
         cls.count_inputs(params, len(arguments.positional) + len(arguments.named))
-    op = op_instance(cls, {key: tuple(value) if isinstance(value, list) else value
+    op = op_instance(cls, {key: to_text(value) if isinstance(value, list) else value
                            for key, value in params.items()})
     inputs = _inputs(op, arguments, placed)
     ctx = context_of(params["ctx"]) if "ctx" in params and not inputs else None

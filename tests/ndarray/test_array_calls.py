@@ -34,3 +34,34 @@ def test_the_whole_of_a_variable_is_differentiated():
         z = (y * y).sum()
     z.backward()
     assert x.grad.asnumpy().tolist() == [2.0, 4.0]
+
+
+@mx.operator.register("keeps_text")
+class _KeepsTextProp(mx.operator.CustomOpProp):
+    def __init__(self, value):
+        super().__init__()
+        self.value = value
+
+    def infer_shape(self, in_shape):
+        return in_shape, [(len(self.value),)], []
+
+    def create_operator(self, ctx, shapes, dtypes):
+        text = self.value
+
+        class KeepsText(mx.operator.CustomOp):
+            def forward(self, is_train, req, in_data, out_data, aux):
+                self.assign(out_data[0], req[0], mx.nd.array([*text.encode()]))
+
+        return KeepsText()
+
+
+def test_parameters_that_are_equal_but_written_differently_are_told_apart():
+    for value in (1, True, 1.0, (1, 2), (True, 2), (1.0, 2), [1, 2], [1, True], 0, False, -0.0, 0.0,
+                  ((1,), 2), ((True,), 2)):
+        codes = mx.nd.Custom(mx.nd.zeros(1), op_type="keeps_text", value=value).asnumpy()
+        assert bytes(codes.astype(int).tolist()).decode() == str(value)
+    x = mx.nd.ones((2, 3))
+    assert mx.nd.sum(x, axis=1).shape == mx.nd.sum(x, axis=[1]).shape == (2,)
+    for wrong in (True, 1.0, [True]):
+        with pytest.raises(mx.MXNetError, match="axis is"):
+            mx.nd.sum(x, axis=wrong)
