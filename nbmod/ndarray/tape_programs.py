@@ -191,20 +191,20 @@ class _Planner:
 
     def __init__(self, graph: Graph, places: Places, heads: Sequence[Any]):
         self._graph, self._places = graph, places
-        self._heads = [entry_with_value(head.detach()) for head in heads]
+        self._heads = {entry_with_value(head.detach()): head for head in heads}
         self._facts = TapeFacts()
         self._specs: list[Spec] = []
         self._numbers: dict[Entry, int] = {}
         self._saved: list[tuple[int, int, int]] = []
-        for entry, head in zip(self._heads, heads, strict=True):
-            self._number(entry, Spec(head.shape, head._data.dtype))
 
     def plan(self, wrt: Sequence[Recorded]) -> GradientProgram | None:
         """The program; None if there can be none."""
-        grads = gradient(self._graph, wrt, self._heads)
+        grads = gradient(self._graph, wrt, [*self._heads])
         nodes = [node for node in Graph(grads).nodes if not isinstance(node, Recorded)]
         uses = Counter(entry for node in nodes for entry in node.inputs) + Counter(grads)
         try:
+            for entry, head in self._heads.items():
+                self._number(entry, Spec(head.shape, head._data.dtype))
             parts = [self._part(node, uses) for node in nodes]
             results = [(self._read(entry), owns_memory(entry) and entry not in grads[:i])
                        for i, entry in enumerate(grads)]

@@ -221,6 +221,21 @@ def test_equal_operators_share_programs_unless_they_may_differ():
         assert len(PROGRAMS._programs) == count
 
 
+def test_arrays_without_elements_are_differentiated_anywhere():
+    with mx.np_shape():
+        for network, shape in ((lambda x: x * 2, (0, 3)), (lambda x: x.sum() + 1, (0, 3)),
+                               (lambda x: nd.dot(x, nd.ones((3, 0))), (2, 3)),
+                               (lambda x: nd.concat(x, nd.ones((0, 3)), dim=0) * 2, (2, 3))):
+            x = nd.ones(shape)
+            x.attach_grad()
+            with autograd.record():
+                y = network(x)
+            for _ in range(2):
+                gradient, = autograd.grad(y, x, retain_graph=True)
+                expected = 0 if 0 in y.shape else 2
+                assert gradient.shape == shape and (gradient.asnumpy() == expected).all()
+
+
 def test_programs_keep_no_array_alive():
     x = nd.ones((4, 4))
     x.attach_grad()
