@@ -50,7 +50,7 @@ SAMPLES = [
     *(Sample(op, KINK, TWO_AND_A_HALF, dtypes=FLOATS) for op in COMPARISONS),
     *(Sample(op, {"data": array([0, -1, 2])}, {"scalar": s}, dtypes=FLOATS)
       for op in LOGIC for s in (0, 3)),
-    *(Sample("smooth_l1", X, {"scalar": s}) for s in (1, 2, 0.5)),
+    *(Sample("smooth_l1", X, {"scalar": s}) for s in (1, 2, 0.5, 0)),
     Sample("smooth_l1", {"data": array([-1, 1, 0.25, -4, 4, 0])}, {"scalar": 2}, grad=("data",),
            dtypes=ONE_SIDED, note="bounds"),
     Sample("_contrib_gradientmultiplier", X, {"scalar": -0.5}, dtypes=ONE_SIDED),

@@ -103,7 +103,9 @@ class SmoothL1(Scalar, name="smooth_l1"):
                                 "where(x < -1 / (scalar * scalar), -gy, scalar * scalar * x * gy))"}
 
     def scalar_value(self, name: str, like: Tensor) -> Any:
-        return self.scalar
+        # no float of Python, which raises where it is divided by zero
+        single = like.dtype.kind == "f" and like.dtype.itemsize < 8
+        return (np.float32 if single else np.float64)(self.scalar)
 
 
 class PowerScalar(Scalar, name="_power_scalar", aliases=("_PowerScalar",)):
