@@ -57,3 +57,13 @@ def test_extreme_parameters_are_computed_or_refused(sample, op):
                 executor.forward(is_train=False)
             except mx.MXNetError as error:
                 assert str(error)
+
+
+@pytest.mark.parametrize("name, params", [
+    ("clip", {"a_min": -1e308, "a_max": 1e308}), ("hard_sigmoid", {"alpha": 1e308}),
+    ("smooth_l1", {"scalar": 1e308})])
+def test_numbers_beyond_float32_are_infinite_without_a_warning(name, params):
+    x = mx.nd.ones(3)
+    single = mx.nd.invoke(mx.ops.OPS[name].from_attrs(params), [x])
+    exe = getattr(mx.sym, name)(mx.sym.var("x"), **params).bind(mx.cpu(), {"x": x})
+    assert exe.forward()[0].asnumpy().tolist() == single.asnumpy().tolist()

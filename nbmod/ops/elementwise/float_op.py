@@ -8,9 +8,8 @@ never get a float16 array.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from ctypes import c_float
 from typing import ClassVar
-
-import numpy as np
 
 from ...base import MXNetError
 from ..dispatch import Storage
@@ -22,7 +21,7 @@ __all__ = ["FloatOp", "accumulator", "as_float32", "require_float"]
 
 def as_float32(value: float) -> float:
     """`value` as the float32 in which MXNet keeps most parameters, whatever the tensors are."""
-    return float(np.float32(value))
+    return c_float(value).value     # NumPy would warn of what becomes infinite
 
 
 def require_float(op: Op, ins: Sequence[PartialType]) -> None:

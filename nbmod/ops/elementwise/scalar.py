@@ -18,6 +18,7 @@ from ...base import DType, MXNetError
 from ...graph import Entry, Node
 from ..op import Tensor, Types
 from ..rules import to_type
+from .float_op import as_float32
 from .formula import rename
 from .formula_op import FormulaOp, backward_program, define, forward_program
 from .program import Program
@@ -104,8 +105,9 @@ class SmoothL1(Scalar, name="smooth_l1"):
 
     def scalar_value(self, name: str, like: Tensor) -> Any:
         # no float of Python, which raises where it is divided by zero
-        single = like.dtype.kind == "f" and like.dtype.itemsize < 8
-        return (np.float32 if single else np.float64)(self.scalar)
+        if like.dtype.kind == "f" and like.dtype.itemsize < 8:
+            return np.float32(as_float32(self.scalar))
+        return np.float64(self.scalar)
 
 
 class PowerScalar(Scalar, name="_power_scalar", aliases=("_PowerScalar",)):
