@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 import tracemalloc
+from contextlib import contextmanager
 from multiprocessing.pool import ThreadPool
 from pathlib import Path
 
@@ -292,12 +293,24 @@ def test_workers_end_with_their_parent(what):
     parent = program("wait")
     workers = [int(each) for each in parent.stdout.readline().split()]
     assert len(workers) == 2
+    time.sleep(1)       # until it waits for a batch
     parent.send_signal(what)
-    out, errors = parent.communicate(timeout=100)
+    with ended(parent):
+        out, errors = parent.communicate(timeout=100)
     assert (out, errors) == ("0\n" if what == signal.SIGINT else "", "")
     while any(is_running(each) for each in workers):    # the test's time limit ends this
         time.sleep(0.01)
     assert not {name for name in set(os.listdir("/dev/shm")) - before if "nbmod" in name}
+
+
+@contextmanager
+def ended(process):
+    """A process that ends with the block, so that a failure leaves nothing to other tests."""
+    with process:
+        try:
+            yield
+        finally:
+            process.kill()
 
 
 def is_running(process):

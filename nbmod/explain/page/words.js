@@ -9,7 +9,8 @@ const WORDS = {
   bind: "To choose shapes, devices and gradients for a symbol. Everything else is decided then, by compile_graph, " +
     "and nothing later. nbmod/execution/pipeline.py",
   block: "In images of the blocked layout: as many channels as a vector has lanes, stored side by side for each " +
-    "pixel. Of an arena: its memory (nbmod/execution/arena.py). nbmod/ops/blocked/layout.py",
+    "pixel. Of an arena: its memory (nbmod/execution/arena.py). nbmod/ops/blocked/layout.py In Gluon: a part of a " +
+    "network, with parameters and other blocks, that is called on arrays. nbmod/gluon/base_block.py",
   body: "A graph that a node runs, such as an iteration of a loop or a branch of a condition: Body. " +
     "nbmod/ops/subgraph.py",
   candidate: "An implementation that was considered for a node, with its estimate: Candidate. A Choice keeps the " +
