@@ -262,7 +262,13 @@ def planned_node(op: Op, entries: Iterable[Entry], ctx: Context, plan: OpPlan) -
 def record(op: Op, entry: Entry, ctx: Context) -> Entry:
     """Record `op` applied to `entry` without executing it; its gradient must not read values."""
     spec = entry.node.specs[entry.index]  # type: ignore[attr-defined]
-    return Entry(planned_node(op, [entry], ctx, planned(op, [spec], device_of(ctx))))
+    if spec.size:
+        return Entry(planned_node(op, [entry], ctx, planned(op, [spec], device_of(ctx))))
+    node = Recorded(op, [entry], ctx)   # no plan: to plans, a 0 is the length of an array
+    (shape,), (dtype,) = (getattr(op, f"infer_{what}")([fact], [None])[1]
+                          for what, fact in (("shape", spec.shape), ("type", spec.dtype)))
+    node.specs, node.values = [Spec(shape, dtype)], [None]
+    return Entry(node)
 
 
 def record_copy(entry: Entry, dtype: Any, ctx: Context) -> Entry:
