@@ -83,11 +83,7 @@ def _invoke_recorded(op: Op, inputs: Sequence[NDArray], ins: list[Any], outs: Se
     plan = planned(op, ins, device, outs, saves.minimum)
     node = tape.planned_node(op, [tape.entry_of(array) for array in inputs], ctx, plan)
     computed = run_plan(plan, op, ins, device, outs, ctx, node.state)
-    for index in saves.outs:
-        node.values[index] = computed[index]
-    for index in saves.ins:
-        source, output = node.inputs[index]
-        source.values[output] = ins[index]  # type: ignore[attr-defined]
+    tape.save_values(node, ins, computed, saves)
     results = []
     for index in range(len(outs) or op.num_visible):
         result = NDArray(computed[index], ctx)

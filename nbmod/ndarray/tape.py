@@ -49,7 +49,7 @@ from .eager import OpPlan, named_op, op_instance, planned
 __all__ = ["DirectGradientOp", "Kind", "LeafGroup", "Marked", "OwnKind", "Recorded", "direct_op",
            "entry_of", "entry_with_value", "free", "fresh_gradient", "is_any_recorded",
            "live_entry", "planned_node", "record_copy", "record_index", "record_reshape",
-           "require_unrecorded", "save_for_backward", "saved_value", "saves",
+           "require_unrecorded", "save_for_backward", "save_values", "saved_value", "saves",
            "set_fresh_gradient"]
 
 
@@ -226,12 +226,7 @@ def save_for_backward(node: Recorded, ins: Sequence[Any], outs: Sequence[Any],
     """
     _set_outputs(node, outs)
     node.specs, node.values = list(specs) or node.specs, [None] * len(outs)
-    for kind, index in reads(node.required_op):
-        if kind == "out":
-            node.values[index] = outs[index]
-        else:
-            source, output = node.inputs[index]
-            source.values[output] = ins[index]  # type: ignore[attr-defined]
+    save_values(node, ins, outs, _saves_of(node.required_op))
 
 
 class Saves(NamedTuple):
@@ -243,12 +238,25 @@ class Saves(NamedTuple):
     """Number of outputs to compute, hidden ones included."""
 
 
-@lru_cache(maxsize=4096)
-def saves(name: str, op: Op) -> Saves:
-    """The values that the gradient of an op of this name reads."""
+def _saves_of(op: Op) -> Saves:
     ins, outs = (tuple([index for kind, index in reads(op) if kind == which])
                  for which in ("in", "out"))
     return Saves(ins, outs, 1 + max(outs, default=-1))
+
+
+@lru_cache(maxsize=4096)
+def saves(name: str, op: Op) -> Saves:
+    """The values that the gradient of an op of this name reads."""
+    return _saves_of(op)
+
+
+def save_values(node: Recorded, ins: Sequence[Any], outs: Sequence[Any], saved: Saves) -> None:
+    """Save the values that the gradient of a node reads."""
+    for index in saved.outs:
+        node.values[index] = outs[index]
+    for index in saved.ins:
+        source, output = node.inputs[index]
+        source.values[output] = ins[index]  # type: ignore[attr-defined]
 
 
 def planned_node(op: Op, entries: Iterable[Entry], ctx: Context, plan: OpPlan) -> Recorded:
