@@ -42,6 +42,8 @@ __all__ = ["Evaluator", "Value", "Values", "distance", "largest", "real"]
 
 JOINED = 1e-10
 """Difference of results that are the same but for rounding, relative to the largest element."""
+ORDINARY = 1e4
+"""Largest magnitude that counts for rounding errors of other elements: a mask of -1e30 does not."""
 BUCKETS = 1e6
 """Number of intervals of projections."""
 OCTAVE = 1000
@@ -215,7 +217,7 @@ class Evaluator:
         for near in product(*((at, at - 1, at + 1) for at in bucket)):
             for other in self._buckets.get((array.shape, array.dtype, *near), ()):
                 error = distance(array, other)
-                if error < least and (not error or error <= JOINED * largest(other)):
+                if error < least and not (error and distance(array, other, JOINED)):
                     best, least = other, error
         return best
 
@@ -278,7 +280,8 @@ class Evaluator:
                              Call(mode, specs=[*map(real, site.outs)]))
             return [None if spec is None else np.asarray(results[i], spec.dtype, order="C")
                     for i, spec in enumerate(specs)]
-        outs = [None if spec is None else np.empty(spec.shape, spec.dtype) for spec in specs]
+        # Rows of iterations that do not happen, and of the other branch, are not written.
+        outs = [None if spec is None else np.zeros(spec.shape, spec.dtype) for spec in specs]
         call = Call(mode, (), [False] * len(outs), [*map(real, site.outs)], cpu(0), {})
         if op.runs_subgraphs:
             parts = op.subgraph_parts(site.ins, site.requests)
@@ -372,17 +375,23 @@ def _same_bits(array: Value, other: Value) -> bool:
     return array.shape == other.shape and array.tobytes() == other.tobytes()
 
 
-def distance(array: Value, other: Value) -> float:
-    """The largest difference; infinity where only one of both is a number."""
+def distance(array: Value, other: Value, tolerance: float = 0.0) -> float:
+    """The largest difference above `tolerance`; infinity where only one of both is a number.
+
+    The tolerance of an element is relative to its magnitude in `other`, or to the largest one, up
+    to `ORDINARY`.
+    """
     if array is other:
         return 0.0
     if array.dtype.kind != "f":
         return float(np.abs(array.astype(np.float64) - other.astype(np.float64)).max(initial=0))
     with np.errstate(all="ignore"):
         difference = np.abs(array - other)
-    most = difference.max(initial=0)
-    if np.isfinite(most):
-        return float(most)
-    same = (array == other) | (np.isnan(array) & np.isnan(other))
-    difference = np.where(same, 0, np.where(np.isnan(difference), np.inf, difference))
+        if not np.isfinite(difference).all():
+            same = (array == other) | (np.isnan(array) & np.isnan(other))
+            difference = np.where(same, 0, np.where(np.isnan(difference), np.inf, difference))
+        if tolerance:
+            magnitudes = np.abs(np.where(np.isfinite(other), other, 0))
+            scale = np.maximum(magnitudes, min(float(magnitudes.max(initial=0)), ORDINARY))
+            difference[difference <= tolerance * scale] = 0
     return float(difference.max(initial=0))

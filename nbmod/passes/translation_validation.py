@@ -39,7 +39,7 @@ from ..base import MXNetError
 from ..graph import Entry, Graph, Node
 from ..ops.op import Spec
 from .infer import Inferred, infer_shape, infer_specs, infer_type
-from .reference import Evaluator, Value, Values, distance, largest, real
+from .reference import ORDINARY, Evaluator, Value, Values, distance, largest, real
 from .remarks import withheld
 from .switches import PASSES, PassChange
 from .training import with_gradients, with_trained_bodies
@@ -200,8 +200,9 @@ class Validation:
     def _differences(self, pair: Sequence[Inferred], expected: Values, actual: Values
                      ) -> Iterator[_Difference]:
         """Outputs, gradients and states that differ."""
-        scale = cache(lambda: max((largest(array) for array in expected.arrays if array is not None
-                                   and array.dtype.kind == "f"), default=0.0))
+        scale = cache(lambda: min(ORDINARY, max((
+            largest(array) for array in expected.arrays
+            if array is not None and array.dtype.kind == "f"), default=0.0)))
         before, after = (network.graph for network in pair)
         for i, (entry, other) in enumerate(zip(before.outputs, after.outputs, strict=True)):
             array, new = expected.of(before, entry), actual.of(after, other)
@@ -225,9 +226,8 @@ def _error(expected: Value, actual: Value, scale: Callable[[], float]) -> float 
         return np.inf
     if expected.dtype.kind == "f":
         actual = np.where(np.isnan(expected), expected, actual)
-    error = distance(actual, expected)
-    close = CLOSE * largest(expected)
-    return error if error > close and error > close + CANCELLED * scale() else None
+    error = distance(actual, expected, CLOSE)
+    return error if error and error > CANCELLED * scale() else None
 
 
 def _failure(name: str, mode: str, difference: _Difference, pair: Sequence[Inferred],

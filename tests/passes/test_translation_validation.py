@@ -25,7 +25,7 @@ from nbmod.ops.blocked.layout import LANES
 from nbmod.ops.numpy_forms.inserted_ops import DEFINITIONS, GRADIENT_DEFINITIONS
 from nbmod.ops.op import Op
 from nbmod.ops.random import rng
-from nbmod.passes import translation_validation
+from nbmod.passes import reference, translation_validation
 from nbmod.passes.optimize import pipelines, tile_batch
 from nbmod.passes.optimize.fuse_elementwise import fuse_elementwise
 from nbmod.passes.rewrite import Replacement, Rewritten, rewrite
@@ -508,6 +508,52 @@ def test_loops_are_evaluated(validations):
     validation, = validations
     assert "mirror" in validation.passes
     assert not any(evaluator.unknown for evaluator in validation._evaluators.values())
+
+
+def early_end() -> Any:
+    """Three of at most five iterations happen."""
+    step = mx.sym.var("w")
+    out, states = mx.sym.contrib.while_loop(
+        lambda count, h: count < 3, lambda count, h: (mx.sym.tanh(h * step), [count + 1, mx.sym.sin(
+            h * step)]), [mx.sym.zeros((1,)), mx.sym.exp(mx.sym.exp(variable() * 2) * 0.1)], 5)
+    return mx.sym.Group([mx.sym.sin(out), *states])
+
+
+def test_rows_of_iterations_that_do_not_happen_are_zeros(validations, monkeypatch):
+    """Unwritten memory would make different results look like one, or one like two."""
+    class Numpy:
+        def __getattr__(self, name):
+            return getattr(np, name)
+
+        def empty(self, shape, dtype):
+            return np.full(shape, 1e30 if np.dtype(dtype).kind == "f" else 0, dtype)
+
+    monkeypatch.setattr(reference, "np", Numpy())
+    bind(early_end, {"data": (3, 5), "w": (3, 5)}, True)
+    evaluator = validations[0]._evaluators["of both signs", True]
+    saved = [array for result in evaluator._results.values() if result.op.name == "_while_loop"
+             for array in result.outs if array is not None and array.shape == (5, 3, 5)]
+    assert len(saved) > 1
+    assert all(not array[3:].any() and array[:3].any() for array in saved)
+
+
+def masked(merged: bool) -> Any:
+    """Scores, and those of a mask."""
+    scores = mx.sym.tanh(mx.sym.BlockGrad(variable()), name="tanh") * 2
+    mask = mx.sym.zeros_like(variable("a")) - 1e30
+    return mx.sym.concat(scores, mask, dim=1) if merged else mx.sym.Group([scores, mask])
+
+
+@pytest.mark.parametrize("merged", [True, False])
+def test_faults_beside_large_elements_are_named(merged, monkeypatch):
+    """Rounding errors of a mask are not those of scores, which are about 1."""
+    network, shapes = (lambda: masked(merged)), {"data": (3, 5), "a": (3, 5)}
+    bind(network, shapes, False)
+    right = pipelines.skip_identities
+    monkeypatch.setattr(pipelines, "skip_identities", wraps(right)(
+        lambda *args, **options: without("tanh")(right(*args, **options))))
+    with pytest.raises(mx.MXNetError, match="pass skip_identities"):
+        bind(network, shapes, False)
 
 
 def test_a_large_batch_is_reduced_where_shapes_allow(validations, monkeypatch, capsys):
