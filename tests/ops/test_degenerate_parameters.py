@@ -12,7 +12,8 @@ import nbmod as mx
 from tests import sample_runs
 from tests.cases import Sample, all_samples
 
-FAMILIES = ".ops.detection.", ".ops.random.", ".contrib.simpledet.", ".ops.tensor.repetition"
+FAMILIES = (".ops.detection.", ".ops.random.", ".contrib.simpledet.", ".ops.tensor.repetition",
+            ".ops.image.")
 INTEGERS = 0, -1, 2 ** 31 - 1
 NUMBERS = 0.0, -1.0, math.nan, math.inf, 1e30
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -74,6 +75,18 @@ def test_kernels_and_numpy_agree_bitwise(kind, monkeypatch):
     monkeypatch.setattr(update, "_kernels", {})
     for got, want in zip(compiled, stepped(op, arrays), strict=True):
         np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("kind", rules(), ids=lambda kind: kind.name)
+def test_extreme_parameters_are_computed_or_refused(kind):
+    """A schedule may begin with a rate of 0, and betas be 1: never a bare Python error."""
+    op = made(kind)
+    for name in ALL.keys() & kind.__dataclass_fields__.keys():
+        for value in (0, 1, -1):
+            try:
+                stepped(replace(op, **{name: value}), drawn(op, size=4))
+            except mx.MXNetError as error:
+                assert name in str(error)
 
 
 @pytest.mark.parametrize("kind", rules(), ids=lambda kind: kind.name)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from ...base import MXNetError
 from ..elementwise import program as programs
 from ..elementwise.formula_op import kernels
 from ..elementwise.program import Program
@@ -141,6 +142,9 @@ class FTMLUpdate(BiasCorrected, name="ftml_update"):
     @property
     def inverse_rate(self) -> float:
         """(1 - beta1^t) / lr."""
+        if not self.lr:
+            raise MXNetError("ftml_update: lr is 0, by which the rule divides; expected another "
+                             "rate (a schedule that begins with 0 makes all weights NaN)")
         return self.correction1 / self.lr
 
 

@@ -410,4 +410,7 @@ class SGLDUpdate(ExactUpdate):
     @property
     def deviation(self) -> float:
         """The standard deviation of the step."""
+        if self.lr < 0:
+            raise MXNetError(f"{self.name}: lr is {self.lr}, whose square root scales the noise; "
+                             "expected at least 0")
         return math.sqrt(self.lr)
