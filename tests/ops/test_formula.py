@@ -203,6 +203,16 @@ def test_many_elements_are_selected_as_numpy_selects(dtype):
         assert _select(condition, a, b) is None
 
 
+@pytest.mark.parametrize("dtype", ["float32", "int8", "uint8", "int32", "bool"])
+def test_conditions_are_numbers(dtype):
+    """True is what is not 0, of few elements and of many."""
+    for size in (5, 20_000):
+        values = {name: np.resize(np.arange(-3, 4), size).astype(kind)
+                  for name, kind in (("c", dtype), ("a", "float32"))}
+        found = evaluate("where(c, a, 7)", values, np.empty(size, np.float32))
+        np.testing.assert_array_equal(found, np.where(values["c"] != 0, values["a"], 7))
+
+
 def group(number: int) -> tuple[Program, list[float]]:
     """Some of the programs as one, over inputs they share."""
     parts, outputs, scalars, values = [], [], [], []

@@ -189,7 +189,8 @@ def _where(condition: np.ndarray, a: int | np.generic | np.ndarray,
     """
     if type(a) is int and type(b) is int and max(abs(a), abs(b)) < 128:
         a, b = np.int8(a), np.int8(b)
-    if isinstance(condition, np.ndarray) and condition.size >= _MANY:
+    if (isinstance(condition, np.ndarray) and condition.dtype == np.bool_
+            and condition.size >= _MANY):
         selected = _select(condition, a, b)
         if selected is not None:
             return selected
