@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["AbstractError", "ArgumentError", "ArgumentTypeError", "CheckError", "MXNetError",
            "NoSuchFile", "NoSuchKey", "NotFinite", "NotImplementedForSymbol", "OutOfMemory",
            "OutOfRange", "UnwritableFile", "_Null", "_NullType", "checks_numbers", "did_you_mean",
-           "numbered", "warn_user", "wrong_type"]
+           "element_type", "numbered", "warn_user", "wrong_type"]
 if TYPE_CHECKING:  # of an installed package, checkers know the names of `__all__` only
     __all__ += ["CachedOpHandle", "CudaKernelHandle", "CudaModuleHandle", "DLPackHandle",
                 "DataIterCreatorHandle", "DataIterHandle", "ExecutorHandle", "FunctionHandle",
@@ -158,6 +158,25 @@ DTYPE_FLAGS: dict[int, DType] = {
 }
 DTYPE_FLAGS[9] = np.dtype("uint16")
 FLAG_OF_DTYPE = {dtype: flag for flag, dtype in DTYPE_FLAGS.items()}
+
+
+def element_type(dtype: object) -> DType:
+    """Return the element type that an argument names.
+
+    Parameters
+    ----------
+    dtype : str, numpy type or array
+        Element type; an array, or whatever has an attribute `dtype`, stands for its own.
+
+    Raises
+    ------
+    TypeError
+        If it names none.
+    """
+    if not (isinstance(dtype, type) and issubclass(dtype, np.generic)):
+        dtype = getattr(dtype, "dtype", dtype)  # NumPy 2.4 follows it to instances of dtype only
+    return np.dtype(dtype)  # type: ignore[call-overload, no-any-return]
+
 
 STORAGE_FLAGS = {"default": 0, "row_sparse": 1, "csr": 2}
 """Storage type -> its number in files and in the attribute `__storage_type__` of variables."""

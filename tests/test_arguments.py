@@ -182,3 +182,54 @@ def test_errors_of_users_optimizers_and_schedulers_stay_as_they_are():
 def test_eye_far_off_the_diagonal():
     for k in (-2**63, -5, 5, 2**63 - 1):
         assert not mx.nd.eye(3, k=k).asnumpy().any()
+
+
+def drawn(name, dtype):
+    return getattr(mx.nd.random, name)(shape=(2,), dtype=dtype)
+
+
+def parameter(dtype):
+    weight = mx.gluon.Parameter("a", shape=(2,), dtype=dtype)
+    weight.initialize()
+    return weight.data()
+
+
+def cast_network(dtype):
+    network = mx.gluon.nn.Dense(2, in_units=2)
+    network.initialize()
+    network.cast(dtype)
+    return network.weight.data()
+
+
+VARIABLE = mx.sym.Variable("a")
+TYPED = {
+    "astype": lambda dtype: mx.nd.ones(2).astype(dtype),
+    "cast": lambda dtype: mx.nd.cast(mx.nd.ones(2), dtype=dtype),
+    "one_hot": lambda dtype: mx.nd.one_hot(mx.nd.array([1]), 3, dtype=dtype),
+    "zeros": lambda dtype: mx.nd.zeros(2, dtype=dtype),
+    "full": lambda dtype: mx.nd.full(2, 3, dtype=dtype),
+    "array": lambda dtype: mx.nd.array([2], dtype=dtype),
+    "arange": lambda dtype: mx.nd.arange(3, dtype=dtype),
+    "csr": lambda dtype: mx.nd.sparse.zeros("csr", (2, 2), dtype=dtype),
+    "row_sparse": lambda dtype: mx.nd.sparse.row_sparse_array(np.ones((2, 2)), dtype=dtype),
+    "uniform": lambda dtype: drawn("uniform", dtype),
+    "normal": lambda dtype: drawn("normal", dtype),
+    "Parameter": parameter,
+    "Block.cast": cast_network,
+    "infer_type": lambda dtype: np.ones(0, mx.sym.relu(VARIABLE).infer_type(a=dtype)[1][0]),
+    "Variable": lambda dtype: mx.sym.Variable("b", dtype=dtype).simple_bind(mx.cpu(), b=(2,)
+                                                                           ).outputs[0],
+    "sym.cast": lambda dtype: mx.sym.cast(VARIABLE, dtype=dtype).eval(a=mx.nd.ones(2))[0],
+    "sym.zeros": lambda dtype: mx.sym.zeros((2,), dtype=dtype).eval()[0],
+    "simple_bind": lambda dtype: mx.sym.relu(VARIABLE).simple_bind(
+        mx.cpu(), a=(2,), type_dict={"a": dtype}).outputs[0],
+}
+
+
+@pytest.mark.parametrize("call", TYPED)
+def test_an_array_stands_for_its_element_type(call):
+    """NumPy before 2.4, and so MXNet, takes an array where an element type is expected."""
+    for dtype in (mx.nd.ones(1, dtype="float16"), np.float16(1), "float16"):
+        assert np.dtype(TYPED[call](dtype).dtype) == np.float16
+    with pytest.raises((TypeError, mx.MXNetError), match="Symbol a>.*expected|required"):
+        TYPED[call](VARIABLE)

@@ -88,6 +88,28 @@ def as_mxnet() -> None:
                          "nbmod.as_mxnet() before the first `import mxnet`")
     if FINDER not in sys.meta_path:
         sys.meta_path.insert(0, FINDER)
+    for package in _IMPORTED_BY_MXNET:
+        _import_modules_on_use(importlib.import_module(package))
+
+
+_IMPORTED_BY_MXNET = ("http", "importlib", "multiprocessing", "urllib", "xml")
+"""Packages of Python whose modules `import mxnet` loads: programs may import the package alone."""
+
+
+def _import_modules_on_use(package: ModuleType) -> None:
+    """Let `multiprocessing.pool` be there after `import multiprocessing`, as MXNet does."""
+    if hasattr(package, "__getattr__"):
+        return
+
+    def __getattr__(name: str) -> ModuleType:
+        if not name.startswith("_"):
+            try:
+                return importlib.import_module(f"{package.__name__}.{name}")
+            except ImportError:
+                pass
+        raise AttributeError(f"module {package.__name__!r} has no attribute {name!r}")
+
+    vars(package)["__getattr__"] = __getattr__
 
 
 def become_mxnet(module: ModuleType) -> None:
@@ -152,6 +174,10 @@ def restore_old_names() -> None:
         if name not in vars(np):  # hasattr would ask NumPy, which warns about some
             setattr(np, name, value)
     setattr(np, "fromstring", _fromstring)  # noqa: B010
+    for name, module in [*vars(np.lib).items()]:    # such as `numpy.lib.arraysetops`
+        if name.endswith("_impl") and (old := name[1:-len("_impl")]) not in vars(np.lib):
+            setattr(np.lib, old, module)
+            sys.modules.setdefault(f"numpy.lib.{old}", module)
     restore_names_of_python()
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import initializer
 from .. import ndarray as nd
-from ..base import ArgumentError, CheckError, NoSuchKey
+from ..base import ArgumentError, CheckError, NoSuchKey, element_type
 from ..context import Context
 from ..ndarray import NDArray
 from .base_parameter import Init, Parameter
@@ -305,7 +305,7 @@ def _require_attribute(parameter: Parameter, key: str, value: Any) -> None:
             joined := _joined(_dimensions(value), current)) is not None:
         parameter._shape = joined
     elif not (value is None or value == current
-              or key == "dtype" and np.dtype(value) == np.dtype(current)):
+              or key == "dtype" and element_type(value) == element_type(current)):
         raise CheckError(f"Cannot retrieve Parameter {parameter.name!r} because desired attribute "
                          f"does not match with stored for attribute {key!r}: desired {value!r} vs "
                          f"stored {current!r}.")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .. import symbol as sym
-from ..base import STORAGE_FLAGS, ArgumentError, CheckError, DTypeArg
+from ..base import STORAGE_FLAGS, ArgumentError, CheckError, DTypeArg, element_type
 from ..graph import Entry, Graph
 from ..ndarray import NDArray
 from ..symbol import Symbol
@@ -152,7 +152,7 @@ class SymbolBlock(HybridBlock):
         >>> net(mx.nd.ones((1, 3), dtype="float64")).dtype
         <class 'numpy.float64'>
         """
-        half = np.dtype(dtype) == np.float16
+        half = element_type(dtype) == np.float16
         wide = {entry.node.name for node in Graph(self.symbol.entries).nodes
                 if half and node.op is not None and node.op.name == "BatchNorm"
                 for entry in node.inputs[1:]}

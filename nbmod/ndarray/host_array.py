@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..base import FLAG_OF_DTYPE, ArgumentError, ArgumentTypeError, CheckError
+from ..base import FLAG_OF_DTYPE, ArgumentError, ArgumentTypeError, CheckError, element_type
 from ..ops.shape import size_of
 from ..ops.tensor.manipulate import reshape_target
 
@@ -21,8 +21,8 @@ def as_dtype(dtype: DTypeArg) -> np.dtype:
 
     Parameters
     ----------
-    dtype : str, numpy type or None
-        Element type; None: float32.
+    dtype : str, numpy type, array or None
+        Element type, or an array that has it; None: float32.
 
     Raises
     ------
@@ -30,13 +30,13 @@ def as_dtype(dtype: DTypeArg) -> np.dtype:
         For an element type that is not supported.
     """
     try:
-        element_type = np.dtype(np.float32 if dtype is None else dtype)
+        kind = element_type(np.float32 if dtype is None else dtype)
     except TypeError:
-        element_type = np.dtype(object)  # rejected below
-    if element_type not in FLAG_OF_DTYPE:
+        kind = np.dtype(object)  # rejected below
+    if kind not in FLAG_OF_DTYPE:
         raise TypeError(f"dtype {dtype} is not supported, expected one of "
                         f"{', '.join(map(str, FLAG_OF_DTYPE))}")
-    return element_type
+    return kind
 
 
 def host_array(value: object, dtype: np.dtype | None = None) -> np.ndarray:

@@ -25,6 +25,7 @@ from ..base import ArgumentError, CheckError, MXNetError, numeric_types, wrong_t
 from ..context import Context
 from ..ops import OPS
 from ..ops.random.draw_functions import DRAW_FUNCTIONS, draw_functions
+from ..ops.signature import dtype_name
 from .array_creation import context_of, describes_node
 from .eager import op_instance
 from .functions import namespace
@@ -78,7 +79,7 @@ def _draw(name: str, parameters: Mapping[str, object], /,
     MXNetError
         If parameters are neither all numbers nor all NDArrays, or outside their domain.
     """
-    attrs = {key: value for key, value in {**kwargs, "dtype": dtype}.items()
+    attrs = {key: value for key, value in {**kwargs, "dtype": dtype_name(dtype)}.items()
              if value is not None and not describes_node(key)}
     arrays = [value for value in parameters.values() if isinstance(value, NDArray)]
     if len(arrays) == len(parameters):
@@ -201,7 +202,7 @@ def multinomial(data: NDArray, shape: Size = None, get_prob: bool = False,
     >>> mx.nd.random.multinomial(mx.nd.array([[0, 1], [1, 0]]), shape=3).asnumpy().tolist()
     [[1, 1, 1], [0, 0, 0]]
     """
-    attrs = {"get_prob": get_prob, "dtype": dtype, **kwargs}
+    attrs = {"get_prob": get_prob, "dtype": dtype_name(dtype), **kwargs}
     if shape is not None:
         attrs["shape"] = shape
     return _draw_from("_sample_multinomial", data, attrs, out)

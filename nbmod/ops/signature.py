@@ -19,14 +19,12 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple, Union
 
-import numpy as np
-
-from ..base import CheckError, MXNetError, _Null
+from ..base import CheckError, MXNetError, _Null, element_type
 from .op import Op
 from .param import Floats, Ints, Shape, field_types, fields_of
 from .param_docs import known
 
-__all__ = ["Arguments", "Flavour", "default_of", "op_arguments", "op_doc", "op_signature",
+__all__ = ["Arguments", "Flavour", "default_of", "dtype_name", "op_arguments", "op_doc", "op_signature",
            "split_arguments", "type_text"]
 
 Flavour = Literal["symbol", "ndarray"]
@@ -107,7 +105,7 @@ def split_arguments(op: type[Op], args: Sequence[Any], kwargs: Mapping[str, Any]
     """Sort the positional and keyword arguments of a call of `op` by their meaning.
 
     `tensor` is the class of tensors (Symbol or NDArray): a keyword argument of that class is an
-    input whatever its name.  A wrong class, a surplus or a repeated argument is an MXNetError.
+    input whatever its name, except for `dtype`.  A wrong class, a surplus or a repeated argument is an MXNetError.
     """
     arguments = dict(kwargs)
     positional: list[Any] = []
@@ -119,7 +117,9 @@ def split_arguments(op: type[Op], args: Sequence[Any], kwargs: Mapping[str, Any]
     for key, value in arguments.items():
         if value is _Null:
             continue
-        if isinstance(value, tensor) and key not in _TAIL[flavour]:
+        if key == "dtype":
+            params[key] = dtype_name(value)
+        elif isinstance(value, tensor) and key not in _TAIL[flavour]:
             named[key] = value
         elif key in op.inputs and not op.variadic:
             if value is not None:
@@ -127,7 +127,7 @@ def split_arguments(op: type[Op], args: Sequence[Any], kwargs: Mapping[str, Any]
         elif key in _TAIL[flavour]:
             tail[key] = value
         else:
-            params[key] = _dtype_name(value) if key == "dtype" else value
+            params[key] = value
     return Arguments(positional, named, params, tail)
 
 
@@ -159,12 +159,12 @@ def _checked(op: type[Op], what: str, value: Any, tensor: type) -> Any:
     return value
 
 
-def _dtype_name(dtype: Any) -> Any:
-    """The name of an element type given as NumPy type, Python type or text."""
+def dtype_name(dtype: Any) -> Any:
+    """The name of an element type given as NumPy type, Python type, text or array."""
     if dtype is None or (isinstance(dtype, str) and dtype == "bfloat16"):
         return dtype
     try:
-        return np.dtype(dtype).name
+        return element_type(dtype).name
     except TypeError:
         return dtype
 

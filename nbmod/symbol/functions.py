@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from ..base import FLAG_OF_DTYPE, STORAGE_FLAGS, ArgumentTypeError, MXNetError, wrong_type
+from ..base import (
+    FLAG_OF_DTYPE,
+    STORAGE_FLAGS,
+    ArgumentTypeError,
+    MXNetError,
+    element_type,
+    wrong_type,
+)
 from ..core.interrupts import from_handler
 from ..graph import Entry, Node
 from .attribute import AttrScope
@@ -110,7 +117,7 @@ var = Variable
 
 def _dtype_flag(name: str, dtype: DTypeLike) -> int:
     try:
-        return FLAG_OF_DTYPE[np.dtype(dtype)]
+        return FLAG_OF_DTYPE[element_type(dtype)]
     except (TypeError, KeyError):
         raise ArgumentTypeError(f"Variable {name}: dtype is {dtype!r}, expected one of "
                                 f"{[str(known) for known in FLAG_OF_DTYPE]}") from None

@@ -16,7 +16,7 @@ from typing import TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import DTypeLike
 
-from ..base import DType, MXNetError, did_you_mean
+from ..base import DType, MXNetError, did_you_mean, element_type
 from ..context import Context
 from ..core.shape_semantics import is_np_shape
 from ..graph import Entry, Graph, Node
@@ -248,7 +248,7 @@ def read_dtype(name: str, dtype: DTypeLike) -> DType:
         If it is not an element type.
     """
     try:
-        return np.dtype(dtype)
+        return element_type(dtype)
     except TypeError:
         raise TypeError(f"type of {name} is {dtype!r}, expected an element type such as 'float32'"
                         ) from None

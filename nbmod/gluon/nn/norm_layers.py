@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ...base import element_type
 from ...initializer import Initializer
 from ..block import HybridBlock
 from ..parameter import Parameter
@@ -49,7 +50,7 @@ class _BatchNorm(HybridBlock):
         dtype : dtype
             Element type.
         """
-        super().cast("float32" if np.dtype(dtype) == np.float16 else dtype)
+        super().cast("float32" if element_type(dtype) == np.float16 else dtype)
 
     def hybrid_forward(self, F: Any, x: Any, gamma: Any, beta: Any, running_mean: Any,
                        running_var: Any) -> Any:
