@@ -175,7 +175,7 @@ def element_type(dtype: object) -> DType:
     """
     if not (isinstance(dtype, type) and issubclass(dtype, np.generic)):
         dtype = getattr(dtype, "dtype", dtype)  # NumPy 2.4 follows it to instances of dtype only
-    return np.dtype(dtype)  # type: ignore[call-overload, no-any-return]
+    return np.dtype(dtype)  # type: ignore[call-overload]
 
 
 STORAGE_FLAGS = {"default": 0, "row_sparse": 1, "csr": 2}

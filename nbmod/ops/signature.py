@@ -24,8 +24,8 @@ from .op import Op
 from .param import Floats, Ints, Shape, field_types, fields_of
 from .param_docs import known
 
-__all__ = ["Arguments", "Flavour", "default_of", "dtype_name", "op_arguments", "op_doc", "op_signature",
-           "split_arguments", "type_text"]
+__all__ = ["Arguments", "Flavour", "default_of", "dtype_name", "op_arguments", "op_doc",
+           "op_signature", "split_arguments", "type_text"]
 
 Flavour = Literal["symbol", "ndarray"]
 
@@ -105,7 +105,8 @@ def split_arguments(op: type[Op], args: Sequence[Any], kwargs: Mapping[str, Any]
     """Sort the positional and keyword arguments of a call of `op` by their meaning.
 
     `tensor` is the class of tensors (Symbol or NDArray): a keyword argument of that class is an
-    input whatever its name, except for `dtype`.  A wrong class, a surplus or a repeated argument is an MXNetError.
+    input whatever its name, except for `dtype`.  A wrong class, a surplus or a repeated argument
+    is an MXNetError.
     """
     arguments = dict(kwargs)
     positional: list[Any] = []
