@@ -289,9 +289,21 @@ def test_the_factor_is_doubled_after_many_good_steps(trainer):
     gradient_of(trainer, 1)
     scaler._unskipped = 1999
     assert not scaler.has_overflow(trainer._params) and scaler.loss_scale == 2.0 ** 17
-    scaler.loss_scale, scaler._unskipped = 2.0 ** 24, 1999
+    scaler._loss_scale, scaler._scale_seq_len = 2.0 ** 24, 1
     scaler.has_overflow(trainer._params)
     assert scaler.loss_scale == 2.0 ** 24
+
+
+def test_the_factor_is_stored_and_restored_by_mxnets_names(trainer, oracle):
+    """Sockeye does so; the last of MXNet's factors is that of the next loss here."""
+    (theirs,) = oracle.call("mx_scripts.evaluate",
+                            "[vars(__import__('mxnet.contrib.amp', fromlist=['amp'])"
+                            ".loss_scaler.LossScaler())]", {})
+    scaler = trainer._amp_loss_scaler
+    assert {name: getattr(scaler, name) for name in theirs} == theirs and len(theirs) == 5
+    scaler._loss_scale, scaler._next_loss_scale, scaler._unskipped = 8.0, 4.0, 3
+    assert (scaler._loss_scale, scaler._next_loss_scale, scaler.loss_scale) == (4, 4, 4)
+    assert gradient_of(trainer, 1).tolist() == [4, 4]
 
 
 def test_lists_of_losses_are_scaled_as_lists(trainer):

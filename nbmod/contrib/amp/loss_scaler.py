@@ -14,11 +14,11 @@ from .casting import installed
 
 __all__ = ["LossScaler", "init_trainer", "scale_loss", "unscale"]
 
-FIRST_SCALE, LARGEST_SCALE, STEPS = 2.0 ** 16, 2.0 ** 24, 2000
-
 
 class LossScaler:
     """The factor of the loss: halved where a gradient overflows, doubled after 2000 good steps.
+
+    Programs set and store its attributes under these names, which are MXNet's.
 
     Examples
     --------
@@ -27,8 +27,24 @@ class LossScaler:
     """
 
     def __init__(self) -> None:
-        self.loss_scale = FIRST_SCALE
+        self._loss_scale = 2.0 ** 16
+        self._max_loss_scale = 2.0 ** 24
+        self._scale_seq_len = 2000
         self._unskipped = 0
+
+    @property
+    def loss_scale(self) -> float:
+        """The factor of the next loss."""
+        return self._loss_scale
+
+    @property
+    def _next_loss_scale(self) -> float:
+        return self._loss_scale
+
+    @_next_loss_scale.setter
+    def _next_loss_scale(self, scale: float) -> None:
+        """A state that MXNet has stored: its factor after a step follows one loss later."""
+        self._loss_scale = scale
 
     def has_overflow(self, params: Sequence[Any]) -> bool:
         """Whether a gradient is not finite; the factor of the next loss follows from it.
@@ -45,12 +61,12 @@ class LossScaler:
             self._rescale(self.loss_scale / 2, "decreasing")
             return True
         self._unskipped += 1
-        if self._unskipped >= STEPS:
-            self._rescale(min(LARGEST_SCALE, 2 * self.loss_scale), "increasing")
+        if self._unskipped >= self._scale_seq_len:
+            self._rescale(min(self._max_loss_scale, 2 * self.loss_scale), "increasing")
         return False
 
     def _rescale(self, scale: float, how: str) -> None:
-        self.loss_scale, self._unskipped = scale, 0
+        self._loss_scale, self._unskipped = scale, 0
         logging.info("AMP: %s loss scale to %f", how, scale)
 
 
