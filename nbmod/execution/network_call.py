@@ -152,7 +152,7 @@ def run_nodes(graph: Graph, arrays: Mapping[str, NDArray], ctx: Context,
     for node in graph.nodes:
         if node.op is not None:
             ins = [values[entry] for entry in node.inputs]
-            results = invoke(node.op, ins, None, ctx)
+            results = invoke(node.op, ins, None, ctx, casts=False)
             outputs = results if isinstance(results, list) else [results]
             values.update({Entry(node, index): array for index, array in enumerate(outputs)})
             if monitor is not None:

@@ -19,7 +19,8 @@ from .recording import STATE
 __all__ = ["binary", "invoke"]
 
 
-def invoke(op: Op, inputs: Sequence[NDArray], out: Any = None, ctx: Context | None = None) -> Any:
+def invoke(op: Op, inputs: Sequence[NDArray], out: Any = None, ctx: Context | None = None,
+           casts: bool = True) -> Any:
     """Run an operation on arrays.
 
     Parameters
@@ -32,6 +33,8 @@ def invoke(op: Op, inputs: Sequence[NDArray], out: Any = None, ctx: Context | No
         Arrays to write the results to.
     ctx : Context, optional
         Device of an operation without inputs; None: the current context.
+    casts : bool, default True
+        Whether mixed precision casts inputs; not where a network or a caller has done so.
 
     Returns
     -------
@@ -43,7 +46,8 @@ def invoke(op: Op, inputs: Sequence[NDArray], out: Any = None, ctx: Context | No
     MXNetError
         For invalid inputs; names the operation, the argument, what was expected and given.
     """
-    inputs = inputs if eager.cast_inputs is None else eager.cast_inputs(op, inputs)
+    if casts and eager.cast_inputs is not None:
+        inputs = eager.cast_inputs(op, inputs)
     ctx = computing(inputs[0]._ctx) if inputs else resolve(
         ctx if ctx is not None else current_context())
     device = device_of(ctx)

@@ -57,7 +57,7 @@ def invoke_sparse(op: Op, inputs: Sequence[NDArray], out: Any, ctx: Context) -> 
 
 def _on_dense_arrays(op: Op, inputs: Sequence[NDArray]) -> Any:
     dense = [_dense(array) for array in inputs]
-    outputs = invoke(op, dense)
+    outputs = invoke(op, dense, casts=False)
     for index in op.aux_indices():
         if inputs[index].is_sparse:
             inputs[index][:] = dense[index]
@@ -82,9 +82,10 @@ def _into(op: Op, inputs: Sequence[NDArray], out: Any, ctx: Context) -> Any:
     """Compute, and copy to the arrays of `out`, which may be of other storage types."""
     targets = [out] if isinstance(out, NDArray) else list(out)
     if not inputs:      # the shape of the results is that of `out`
-        fresh = invoke(op, inputs, [zeros(target.shape, ctx, target.dtype) for target in targets])
+        fresh = invoke(op, inputs, [zeros(target.shape, ctx, target.dtype) for target in targets],
+                       casts=False)
     else:
-        fresh = invoke(op, inputs, None, ctx)
+        fresh = invoke(op, inputs, None, ctx, casts=False)
     results = fresh if isinstance(fresh, list) else [fresh]
     if len(results) != len(targets):
         raise MXNetError(f"{op.name}: {len(targets)} array(s) given as out, expected "

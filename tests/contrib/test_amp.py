@@ -9,6 +9,7 @@ import nbmod as mx
 from nbmod.contrib import amp
 from nbmod.ndarray import eager
 from nbmod.symbol import compose
+from tests.programs import amp_programs
 
 
 def network():
@@ -179,8 +180,52 @@ def test_refusals_say_what_to_do():
                  lambda: amp.scale_loss(None, None).__enter__()):
         with pytest.raises(TypeError, match="only compatible with Gluon Trainer"):
             call()
-    with pytest.raises(mx.MXNetError, match="convert_hybrid_block: Gluon"):
-        amp.convert_hybrid_block(None)
+
+
+# -- blocks ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("optional", [False, True])
+def test_converted_blocks_predict_what_the_block_predicts(optional, tmp_path):
+    net, x = amp_programs.image_block(mx), amp_programs.images(mx)
+    made = amp.convert_hybrid_block(net, cast_optional_params=optional)
+    want, got = net(x).asnumpy(), made(x).asnumpy()
+    assert got.dtype == np.float32
+    np.testing.assert_allclose(got, want, rtol=2e-3)      # some steps of float16
+    assert not np.array_equal(got, want)
+    made.export(str(tmp_path / "net"), remove_amp_cast=False)
+    again = mx.gluon.SymbolBlock.imports(str(tmp_path / "net-symbol.json"), "data",
+                                         str(tmp_path / "net-0000.params"))
+    np.testing.assert_array_equal(again(x).asnumpy(), got)
+    net[3].weight.set_data(mx.nd.zeros((3, 64)))
+    np.testing.assert_array_equal(made(x).asnumpy(), got)     # it has copies of its own
+
+
+def test_converted_blocks_take_arrays_without_structure():
+    net, x, h = amp_programs.nested_block(mx), mx.nd.ones((2, 3)), mx.nd.ones((2, 2))
+    first, (second, third) = net(x, [h, x])
+    got = amp.convert_hybrid_block(net)(x, h, x)
+    for array, want in zip(got, (first, second, third), strict=True):
+        np.testing.assert_allclose(array.asnumpy(), want.asnumpy(), rtol=2e-3)
+
+
+def test_converted_blocks_stay_on_the_devices_of_the_block():
+    net = mx.gluon.nn.Dense(2, in_units=3)
+    net.initialize(ctx=[mx.cpu(1), mx.cpu(2)])
+    net.hybridize()
+    net(mx.nd.ones((1, 3), ctx=mx.cpu(1)))
+    made = amp.convert_hybrid_block(net)
+    assert made.collect_params().list_ctx() == [mx.cpu(1), mx.cpu(2)]
+
+
+@pytest.mark.parametrize("block, message, kind", [
+    (None, "block input should be a HybridBlock, given NoneType", AssertionError),
+    (mx.gluon.nn.Sequential(), "should be a HybridBlock, given Sequential", AssertionError),
+    (mx.gluon.nn.Dense(2), "first call block.hybridize.*convert_hybrid_block", RuntimeError)])
+def test_only_traced_blocks_are_converted(block, message, kind):
+    with pytest.raises(kind, match=message) as caught:
+        amp.convert_hybrid_block(block)
+    assert isinstance(caught.value, mx.MXNetError)
 
 
 # -- amp.init --------------------------------------------------------------------------------------
@@ -239,6 +284,23 @@ def test_a_second_init_has_no_effect(started):
     casts = compose.cast_inputs
     amp.init(target_precision_ops=["dot"])
     assert compose.cast_inputs is casts
+
+
+def test_nodes_of_networks_are_not_cast_again(monkeypatch):
+    """A network has the casts that it was made with, also where its nodes run one by one."""
+    single = mx.nd.CachedOp(mx.sym.FullyConnected(mx.sym.Variable("x"), num_hidden=2,
+                                                  no_bias=True, name="fc"))
+    x, w = mx.nd.ones((1, 3)), mx.nd.ones((2, 3)) * (1 + 2.0 ** -12)
+    monkeypatch.setattr(compose, "cast_inputs", None)
+    monkeypatch.setattr(eager, "cast_inputs", None)
+    amp.init()
+    for array in (x, w):
+        array.attach_grad()
+    with mx.autograd.record():
+        y = single(x, w)
+    assert y.dtype == np.float32 and y.asnumpy()[0, 0] == 3 * (1 + 2.0 ** -12)
+    dx, = mx.autograd.grad(y, [x], create_graph=True)
+    assert dx.dtype == np.float32 and dx.asnumpy()[0, 0] == 2 * (1 + 2.0 ** -12)
 
 
 # -- scaled losses ---------------------------------------------------------------------------------

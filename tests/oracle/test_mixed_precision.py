@@ -132,3 +132,21 @@ def test_amp_init_casts_inputs_as_mxnet_does(own_oracle, monkeypatch):
         assert got[name] == symbol.tojson(remove_amp_cast=False), name
     assert amp_programs.types(mx)[:8] == own_oracle.call("mx_scripts.run", "amp_programs",
                                                          "types")[:8]
+
+
+def test_blocks_are_converted_as_by_mxnet(oracle):
+    want = oracle.call("mx_scripts.run", "amp_programs", "converted")
+    got = amp_programs.converted(mx)
+    assert got.keys() == want.keys()
+    for name, (text, inputs, parameters) in want.items():
+        symbol = mx.sym.load_json(text)
+        assert got[name][0] == symbol.tojson(remove_amp_cast=False), name
+        assert (got[name][1], got[name][2]) == (inputs, parameters), name
+
+
+def test_blocks_traced_before_init_stay_as_in_mxnet(own_oracle, monkeypatch):
+    monkeypatch.setattr(compose, "cast_inputs", None)
+    monkeypatch.setattr(eager, "cast_inputs", None)
+    want = own_oracle.call("mx_scripts.run", "amp_programs", "traced_before")
+    assert want["traced"][1] == 0 < want["hybridized"][1]
+    assert amp_programs.traced_before(mx) == want

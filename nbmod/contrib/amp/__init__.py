@@ -7,7 +7,7 @@ Operators compute in the types that `lists` says, unless a caller names others.
     casting.py      the casts that `init` inserts before each node or call that is made from then on
     loss_scaler.py  `scale_loss`: factors of losses, and steps that are skipped
 
-Begin with `amp.py`.  Imports `base`, `gluon.trainer`, `graph`, `module`, `ndarray`, `ops`,
+Begin with `amp.py`.  Imports `base`, `context`, `gluon`, `graph`, `module`, `ndarray`, `ops`,
 `passes.mixed_precision` and `symbol`.
 """
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
 from ...base import FLAG_OF_DTYPE, CheckError, MXNetError, did_you_mean
+from ...context import gpu, num_gpus
+from ...gluon import HybridBlock, SymbolBlock
+from ...gluon.utils import Contexts
 from ...graph import Graph, Node
 from ...module import BucketingModule
 from ...ndarray import NDArray
@@ -197,18 +200,65 @@ def convert_bucketing_module(bucketing_mod: BucketingModule, target_dtype: str =
     return bucketing_mod.with_sym_gen(sym_gen)
 
 
-def convert_hybrid_block(block: Any, *args: Any, **kwargs: Any) -> NoReturn:
-    """Refuse, and say what to do instead: convert the symbol.
+def convert_hybrid_block(block: HybridBlock, target_dtype: str = "float16",
+                         target_dtype_ops: list[str] | None = None,
+                         fp32_ops: list[str] | None = None,
+                         conditional_fp32_ops: Conditional | None = None,
+                         excluded_sym_names: list[str] | None = None, ctx: Contexts = None,
+                         cast_optional_params: bool = False) -> SymbolBlock:
+    """Return a block in mixed precision, with copies of the parameters of a traced block.
+
+    It takes and returns arrays without structure: of `net(x, [h, c])` the result takes `x, h, c`.
 
     Parameters
     ----------
     block : HybridBlock
-        A network of Gluon.
-    *args, **kwargs
-        As in MXNet.
+        A block in float32, hybridized and called at least once, or a `SymbolBlock`.
+    target_dtype, target_dtype_ops, fp32_ops, conditional_fp32_ops, excluded_sym_names : optional
+        As for `convert_symbol`.
+    ctx : Context or list of Context, optional
+        Devices of the parameters; by default `gpu(0)`, and without a GPU those of the block.
+    cast_optional_params : bool, default False
+        Whether parameters that only operators in float16 read become float16, in half the memory.
+
+    Returns
+    -------
+    SymbolBlock
+        The converted network.
+
+    Raises
+    ------
+    MXNetError
+        For a block without a trace or without values of parameters (a RuntimeError), and for an
+        invalid argument (an AssertionError).
+
+    Examples
+    --------
+    >>> net = mx.gluon.nn.Dense(2, in_units=3, prefix="fc_")
+    >>> net.initialize(mx.init.One())
+    >>> net.hybridize()
+    >>> y = net(mx.nd.ones((1, 3)))
+    >>> mixed = mx.contrib.amp.convert_hybrid_block(net, cast_optional_params=True)
+    >>> mixed(mx.nd.ones((1, 3))).asnumpy().tolist(), mixed.params["fc_weight"].dtype
+    ([[3.0, 3.0]], <class 'numpy.float16'>)
     """
-    raise MXNetError("convert_hybrid_block: Gluon's blocks are not converted; convert the symbol "
-                     "and the parameters that HybridBlock.export has written by convert_model")
+    if not isinstance(block, HybridBlock):
+        raise CheckError(f"block input should be a HybridBlock, given {type(block).__name__}")
+    if not block._cached_graph:
+        raise MXNetError("Please first call block.hybridize() and then run forward with this block "
+                         "at least once before calling convert_hybrid_block")
+    inputs, symbol = block._cached_graph
+    parameters = block.collect_params()
+    args, aux = ({name: parameters[name]._reduce() for name in names if name in parameters}
+                 for names in (symbol.list_arguments(), symbol.list_auxiliary_states()))
+    converted, args, aux = convert_model(symbol, args, aux, target_dtype, target_dtype_ops,
+                                         fp32_ops, conditional_fp32_ops, excluded_sym_names,
+                                         cast_optional_params)
+    if ctx is None:
+        ctx = gpu(0) if num_gpus() else parameters.list_ctx()
+    result = SymbolBlock(converted, inputs)
+    result.collect_params().load_dict({**args, **aux}, ctx, cast_dtype=True)
+    return result
 
 
 def _check_type(target_dtype: str) -> None:
