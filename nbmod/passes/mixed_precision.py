@@ -17,7 +17,7 @@ Assumes: an operator is in one list, and can be computed in either type; checked
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from ..graph import Entry, Graph, Node
 from .entry_names import inserted_name
 from .rewrite import Replacement, node_of, rewrite, unchanged
 
-__all__ = ["Precision", "parameters_in_float16", "reduce_precision"]
+__all__ = ["Precision", "parameters_in_float16", "reduce_precision", "types_of_casts"]
 
 LOW, SINGLE = "float16", "float32"
 
@@ -78,15 +78,32 @@ def reduce_precision(graph: Graph, precision: Precision, uncast: frozenset[str] 
 
 
 def parameters_in_float16(graph: Graph, precision: Precision) -> frozenset[str]:
-    """Names of the variables that only operators in float16 read."""
+    """Names of the variables that only operators in float16, and casts to it, read."""
     readers: dict[str, list[Node]] = {}
     for node in graph.nodes:
         for entry in node.inputs:
             if entry.node.is_variable:
                 readers.setdefault(entry.node.name, []).append(node)
     outputs = {entry.node.name for entry in graph.outputs if entry.node.is_variable}
-    return frozenset(name for name, nodes in readers.items()
-                     if name not in outputs and all(map(precision.is_low, nodes)))
+    return frozenset(name for name, nodes in readers.items() if name not in outputs
+                     and all(precision.is_low(node) or _is_cast_to_low(node) for node in nodes))
+
+
+def types_of_casts(graph: Graph) -> list[np.dtype[Any] | None]:
+    """The types of entries that are casts, whatever they cast; None for all others."""
+    types: list[np.dtype[Any] | None] = [None] * graph.num_entries
+    for node in graph.nodes:
+        if node.op_name == "amp_cast":
+            types[graph.output_eids(node)[0]] = _cast_type(node)
+    return types
+
+
+def _is_cast_to_low(node: Node) -> bool:
+    return node.op_name == "amp_cast" and _cast_type(node) == LOW
+
+
+def _cast_type(node: Node) -> np.dtype[Any]:
+    return np.dtype(vars(node.op)["dtype"])
 
 
 class _EntryCasts:

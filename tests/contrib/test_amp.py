@@ -94,6 +94,32 @@ def test_a_parameter_of_float32_and_float16_stays_float32():
     assert outputs[0].asnumpy().tolist() == [[2, 2]]
 
 
+@pytest.mark.parametrize("optional", [False, True])
+def test_parameters_beside_results_in_float16_become_float16(optional):
+    """Of operators that are in no list the inputs have one type: slopes, dense layers."""
+    low = mx.sym.Convolution(mx.sym.Variable("data"), kernel=(1, 1), num_filter=2, no_bias=True,
+                             name="low")
+    slope = mx.sym.Variable("slope", dtype="float32")
+    net = mx.sym.FullyConnected(mx.sym.LeakyReLU(low, slope, act_type="prelu"), num_hidden=2,
+                                name="dense")
+    args = {"low_weight": mx.nd.ones((2, 1, 1, 1)), "slope": mx.nd.ones(2) / 2,
+            "dense_weight": mx.nd.ones((2, 8)), "dense_bias": mx.nd.zeros(2)}
+    made, mixed, _ = amp.convert_model(net, args, {}, target_dtype_ops=["Convolution"],
+                                       cast_optional_params=optional)
+    assert [name for name in args if mixed[name].dtype == np.float16] == [
+        *["low_weight"] * optional, "slope", "dense_weight", "dense_bias"]
+    data = mx.nd.array([-2, 1, 1, 4]).reshape((1, 1, 2, 2))
+    assert made.eval(data=data, **mixed)[0].asnumpy().tolist() == [[10, 10]]
+
+
+def test_parameters_that_only_casts_read_become_float16():
+    x = mx.sym.Variable("x")
+    low, single = (mx.sym.amp_cast(x, dtype=f"float{bits}") for bits in (16, 32))
+    for symbol, want in ((low, "2"), (mx.sym.Group([low, single]), "0")):
+        made = amp.convert_symbol(symbol, data_names=[], cast_optional_params=True)
+        assert made.attr_dict()["x"]["__dtype__"] == want
+
+
 def test_types_that_are_not_known_meet_at_run_time():
     x = mx.sym.Variable("data")
     dense = mx.sym.FullyConnected(x, num_hidden=2, no_bias=True, name="fc")
@@ -185,19 +211,21 @@ def test_refusals_say_what_to_do():
 # -- blocks ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("optional", [False, True])
-def test_converted_blocks_predict_what_the_block_predicts(optional, tmp_path):
-    net, x = amp_programs.image_block(mx), amp_programs.images(mx)
+@pytest.mark.parametrize("make, optional", [
+    (amp_programs.image_block, False), (amp_programs.image_block, True),
+    (amp_programs.prelu_block, False)])
+def test_converted_blocks_predict_what_the_block_predicts(make, optional, tmp_path):
+    net, x = make(mx), amp_programs.images(mx)
     made = amp.convert_hybrid_block(net, cast_optional_params=optional)
     want, got = net(x).asnumpy(), made(x).asnumpy()
     assert got.dtype == np.float32
     np.testing.assert_allclose(got, want, rtol=2e-3)      # some steps of float16
-    assert not np.array_equal(got, want)
+    assert amp_programs.casts_of(made)
     made.export(str(tmp_path / "net"), remove_amp_cast=False)
     again = mx.gluon.SymbolBlock.imports(str(tmp_path / "net-symbol.json"), "data",
                                          str(tmp_path / "net-0000.params"))
     np.testing.assert_array_equal(again(x).asnumpy(), got)
-    net[3].weight.set_data(mx.nd.zeros((3, 64)))
+    net[-1].weight.set_data(mx.nd.zeros((3, 64)))
     np.testing.assert_array_equal(made(x).asnumpy(), got)     # it has copies of its own
 
 

@@ -91,6 +91,18 @@ def images(mx: Any) -> Any:
     return mx.nd.arange(216).reshape((2, 3, 6, 6)) / 216
 
 
+def prelu_block(mx: Any) -> Any:
+    """A traced network whose slopes are read beside what convolutions return."""
+    nn = mx.gluon.nn
+    net = nn.HybridSequential(prefix="p_")
+    with net.name_scope():
+        net.add(nn.Conv2D(4, 3, in_channels=3), nn.PReLU(), nn.Dense(3, in_units=64))
+    net.initialize(mx.init.One())
+    net.hybridize()
+    net(images(mx))
+    return net
+
+
 def nested_block(mx: Any) -> Any:
     """A traced network of structured arguments and results."""
     class Nested(mx.gluon.HybridBlock):     # type: ignore[misc, name-defined]
@@ -127,8 +139,9 @@ def converted(mx: Any) -> dict[str, Any]:
         "excluded": {"excluded_sym_names": ["net_conv0_fwd", "t_dense0_fwd"]},
         "lists": {"target_dtype_ops": ["FullyConnected"], "fp32_ops": ["Convolution"],
                   "conditional_fp32_ops": [("Activation", "act_type", ["relu"])]},
+        "without lists": {"target_dtype_ops": ["Convolution"], "cast_optional_params": True},
         "devices": {"ctx": [mx.cpu(0), mx.cpu(1)]}}
-    for make in (image_block, nested_block, symbol_block):
+    for make in (image_block, prelu_block, nested_block, symbol_block):
         for name, option in options.items():
             net = amp.convert_hybrid_block(make(mx), **{"ctx": mx.cpu(), **option})
             inputs, symbol = net._cached_graph

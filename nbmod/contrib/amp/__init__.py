@@ -8,7 +8,7 @@ Operators compute in the types that `lists` says, unless a caller names others.
     loss_scaler.py  `scale_loss`: factors of losses, and steps that are skipped
 
 Begin with `amp.py`.  Imports `base`, `context`, `gluon`, `graph`, `module`, `ndarray`, `ops`,
-`passes.mixed_precision` and `symbol`.
+`passes` and `symbol`.
 """
 
 from . import amp, lists, loss_scaler

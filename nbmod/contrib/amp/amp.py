@@ -12,10 +12,16 @@ from ...base import FLAG_OF_DTYPE, CheckError, MXNetError, did_you_mean
 from ...context import gpu, num_gpus
 from ...gluon import HybridBlock, SymbolBlock
 from ...gluon.utils import Contexts
-from ...graph import Graph, Node
+from ...graph import Graph
 from ...module import BucketingModule
 from ...ndarray import NDArray
-from ...passes.mixed_precision import Precision, parameters_in_float16, reduce_precision
+from ...passes.infer import infer_type
+from ...passes.mixed_precision import (
+    Precision,
+    parameters_in_float16,
+    reduce_precision,
+    types_of_casts,
+)
 from ...symbol import Symbol
 from ...symbol.compose import copy_graph
 from .casting import install, installed
@@ -83,14 +89,15 @@ def convert_symbol(sym: Symbol, target_dtype: str = "float16",
     precision = _precision(target_dtype_ops, fp32_ops, conditional_fp32_ops,
                            _list_of_str(excluded_sym_names, "excluded_sym_names"))
     graph = Graph(copy_graph(sym.entries))
-    low: frozenset[str] = frozenset()
+    low = names = frozenset[str]()
     if data_names is not None:
         names = frozenset(_list_of_str(data_names, "data_names"))
         if cast_optional_params:
             low = parameters_in_float16(graph, precision) - names
-        _set_types((node for node in graph.nodes if node.is_variable and node.name not in names),
-                   low)
-    return Symbol(reduce_precision(graph, precision, low).outputs)
+    converted = reduce_precision(graph, precision, low)
+    if data_names is not None:
+        _set_types(converted, names, low)
+    return Symbol(converted.outputs)
 
 
 def convert_model(sym: Symbol, arg_params: Params, aux_params: Params,
@@ -320,13 +327,18 @@ def _check_known(target_dtype_ops: list[str] | None, fp32_ops: list[str] | None,
                 f"list_conditional_fp32_ops, so it cannot be chosen{did_you_mean(op, known)}")
 
 
-def _set_types(variables: Any, low: frozenset[str]) -> None:
-    """Declare the types of variables that have none, and of those that become float16."""
-    for node in variables:
-        variable: Node = node
-        if variable.name in low:
-            variable.attrs["__dtype__"] = _FLOAT16
-        variable.attrs.setdefault("__dtype__", _FLOAT32)
+def _set_types(graph: Graph, data_names: frozenset[str], low: frozenset[str]) -> None:
+    """Declare the types of all parameters: those that their readers need, or else float32."""
+    parameters = [node for node in graph.variables if node.name not in data_names]
+    for node in parameters:
+        if node.name in low:
+            node.attrs["__dtype__"] = _FLOAT16
+        elif node.attrs.get("__dtype__") == _FLOAT32:   # its readers may compute in float16 now
+            del node.attrs["__dtype__"]
+    types = infer_type(graph, {}, types_of_casts(graph), default=None)
+    for node in parameters:
+        dtype = types[graph.output_eids(node)[0]] or np.dtype(np.float32)
+        node.attrs.setdefault("__dtype__", str(FLAG_OF_DTYPE[dtype]))
 
 
 # -- training --------------------------------------------------------------------------------------
