@@ -11,14 +11,18 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
+
 from ..base import MXNetError
 from ..core.loans import Loans
 from ..graph import Entry, Graph, Node
-from ..ndarray import NDArray, invoke, zeros
+from ..ndarray import NDArray, empty, invoke, zeros
 from ..ndarray.recording import RecordingScope
 from ..ndarray.tape import DirectGradientOp, LeafGroup, OwnKind, Recorded, entry_of, free
 from ..ops.internal import ZeroGradient
 from ..ops.op import Backward, Spec
+from ..ops.shape import is_known
+from ..passes.infer import Variable, infer_specs
 from .bind import resized
 from .first_answers import FirstAnswers
 from .interpreter import Value
@@ -149,16 +153,38 @@ def run_nodes(graph: Graph, arrays: Mapping[str, NDArray], ctx: Context,
               monitor: StepMonitor | None = None) -> list[NDArray]:
     """Run the nodes of a network as operations on arrays by name, recorded as any; the outputs."""
     values = {Entry(node): arrays[node.name] for node in graph.variables}
+    created = _arrays_to_create(graph, arrays, ctx)
     for node in graph.nodes:
         if node.op is not None:
             ins = [values[entry] for entry in node.inputs]
-            results = invoke(node.op, ins, None, ctx, casts=False)
+            results = invoke(node.op, ins, created.get(node), ctx, casts=False)
             outputs = results if isinstance(results, list) else [results]
             values.update({Entry(node, index): array for index, array in enumerate(outputs)})
             if monitor is not None:
                 monitor.watch(node, [array._data for array in ins],
                               [array._data for array in outputs], ctx)
     return [values[entry] for entry in graph.outputs]
+
+
+def _arrays_to_create(graph: Graph, arrays: Mapping[str, NDArray], ctx: Context
+                      ) -> dict[Node, list[NDArray]]:
+    """Outputs of nodes without inputs whose shapes follow from their readers alone.
+
+    The first states of a recurrent layer are such: zeros of shape (layers, 0, units).
+    """
+    nodes = [node for node in graph.nodes if node.op is not None and not node.inputs
+             and not all(map(is_known, node.op.infer_shape([], [None] * node.op.num_visible)[1]))]
+    if not nodes:
+        return {}
+    known: dict[Variable, Spec] = {node.name: Spec(arrays[node.name].shape,
+                                                   np.dtype(arrays[node.name].dtype))
+                                   for node in graph.variables}
+    specs = infer_specs(graph, known)
+    has_lengths = any([0 in spec.shape for spec in known.values()])
+    return {node: [empty(specs[eid].shape, ctx, specs[eid].dtype)
+                   for eid in graph.output_eids(node)] for node in nodes
+            if all([specs[eid].shape and (has_lengths or is_known(specs[eid].shape))
+                    for eid in graph.output_eids(node)])}
 
 
 # -- slots -----------------------------------------------------------------------------------------

@@ -157,8 +157,31 @@ def recorded_symbols(mx):
     return results
 
 
+def created(mx):
+    """Arrays whose lengths follow from the inputs alone, run by an executor or node by node.
+
+    The tenth shape in turn is one of those for which nothing is bound.
+    """
+    kinds = (mx.sym.zeros(shape=(0, 3)), mx.sym.ones(shape=(2, 0)), mx.sym.full((0, 0), 2),
+             mx.sym.random.uniform(1, 1 + 1e-7, shape=(0, 3)))
+    results = []
+    for kind in kinds:
+        for flags, rows in (((), range(2, 12)), ((("inline_limit", 1000),), (2, 2))):
+            if kind is kinds[1]:
+                rows = (2, 2)
+            net = mx.nd.CachedOp(chain(mx, mx.sym.var("a") * kind), flags)
+            for size in rows:
+                x = mx.nd.ones((size, 3)) / 2
+                x.attach_grad()
+                with mx.autograd.record():
+                    y = net(x)
+                y.backward()
+                results.append([seen(y), seen(x.grad)])
+    return results
+
+
 PROGRAMS = (modes, retained, returned_gradients, added, unused, losses, variables,
-            part_of_the_heads, recorded_symbols)
+            part_of_the_heads, recorded_symbols, created)
 
 
 def answers(mx):
