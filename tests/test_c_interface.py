@@ -24,6 +24,7 @@ from nbmod.base import (
     py_str,
 )
 from nbmod.ndarray import ndarray
+from tests.programs import library_calls
 
 
 def test_values_are_converted():
@@ -61,6 +62,30 @@ def test_handles_are_declared_and_calls_refused():
     assert check_call(0) is None
     with pytest.raises(AttributeError, match="no attribute 'no_such_name'"):
         _ = mx.base.no_such_name
+
+
+@pytest.mark.parametrize("ctx", [mx.cpu(), pytest.param(mx.gpu(0), marks=pytest.mark.gpu)], ids=str)
+def test_arrays_are_copied_from_and_to_pointers_as_mxnets(oracle, ctx):
+    assert library_calls.copies(mx, ctx) == oracle.call("mx_scripts.run", "library_calls", "copies")
+    assert library_calls.wrong_copy(mx)
+    assert oracle.call("mx_scripts.run", "library_calls", "wrong_copy")
+    with pytest.raises(mx.MXNetError, match="has 4 elements, 16 were to be copied.*not bytes"):
+        _LIB.MXNDArraySyncCopyFromCPU(mx.nd.ones((2, 2)).handle, None, 16)
+    with pytest.raises(mx.MXNetError, match="handle is a c_void_p, expected that of a dense array"):
+        _LIB.MXNDArraySyncCopyToCPU(NDArrayHandle(), None, 1)
+
+
+def test_copies_from_pointers_reach_derived_values():
+    """A prediction folds BatchNorm into weights, and must see those that a pointer has written."""
+    data = mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=2, no_bias=True, name="fc")
+    executor = mx.sym.BatchNorm(data, name="bn").simple_bind(mx.cpu(), grad_req="null", data=(1, 2))
+    weight = executor.arg_dict["fc_weight"]
+    for value in (1, 3):
+        host = np.full((2, 2), value, "float32")
+        _LIB.MXNDArraySyncCopyFromCPU(weight.handle, host.ctypes.data, 4)
+        executor.aux_dict["bn_moving_var"][:] = 1
+        (out,) = executor.forward(data=mx.nd.ones((1, 2)))
+        assert out.asnumpy() == pytest.approx(2 * value, rel=1e-3)
 
 
 def test_the_folder_of_files_is_mxnets(monkeypatch):

@@ -179,3 +179,10 @@ def test_arrays_need_no_compiler_and_no_file_format():
     )
     assert not set(loaded.split()) & {"numba", "llvmlite", "nbmod.core.serialization",
                                       "nbmod.symbol"}
+
+
+def test_modules_that_blocks_work_with_are_named_as_mxnets(oracle):
+    seen = run("import nbmod; nbmod.as_mxnet(); import mxnet as mx; from tests.programs import "
+               "library_calls; print(library_calls.names(mx)); from mxnet.ndarray import sparse; "
+               "assert sparse is nbmod.nd.sparse and nbmod.nd is mx.nd")
+    assert seen.strip() == str(oracle.call("mx_scripts.run", "library_calls", "names"))

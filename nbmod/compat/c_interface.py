@@ -1,7 +1,9 @@
 """Names of MXNet's C interface, which old scripts import from `mxnet.base`.
 
-There is no C library: handles can be declared and passed around, and the first call of a function
-of `_LIB` is an MXNetError that names it.
+There is no C library.  `_LIB` has the functions that copy the elements of an array, of which
+`NDArray.handle` is the handle, from and to memory at a pointer, and those that wait for arrays.
+Other handles can be declared and passed around, and the first call of any other function is an
+MXNetError that names it.
 """
 
 from __future__ import annotations
@@ -9,11 +11,13 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Callable, Iterable
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 import numpy as np
 
 from ..base import MXNetError
+from ..ndarray import mutation
+from ..ops.device import CPU, Device, synchronize
 
 __all__ = ["CachedOpHandle", "CudaKernelHandle", "CudaModuleHandle", "DLPackHandle",
            "DataIterCreatorHandle", "DataIterHandle", "ExecutorHandle", "FunctionHandle",
@@ -33,10 +37,55 @@ KVStoreHandle = NDArrayHandle = OpHandle = ProfileHandle = ctypes.c_void_p
 RecordIOHandle = RtcHandle = SymbolHandle = ctypes.c_void_p
 
 
+def _device_of(handle: Any) -> Device:
+    return CPU if isinstance(handle, np.ndarray) else cast(Device, handle.device)
+
+
+def _elements(name: str, handle: Any, size: Any) -> int:
+    """Return the bytes of an array, whose number of elements must be `size`."""
+    if not (isinstance(handle, np.ndarray) or hasattr(handle, "device")):
+        raise MXNetError(f"_LIB.{name}: the handle is a {type(handle).__name__}, expected that of "
+                         "a dense array: x.handle")
+    count = int(getattr(size, "value", size))
+    if count != handle.size:
+        raise MXNetError(f"_LIB.{name}: the array has {handle.size} elements, {count} were to be "
+                         "copied; the size counts elements, not bytes")
+    return int(handle.size * handle.dtype.itemsize)
+
+
+def _copy_to_cpu(handle: Any, data: Any, size: Any) -> int:
+    nbytes = _elements("MXNDArraySyncCopyToCPU", handle, size)
+    host = np.ascontiguousarray(_device_of(handle).to_numpy(handle))
+    ctypes.memmove(data, host.ctypes.data, nbytes)
+    return 0
+
+
+def _copy_from_cpu(handle: Any, data: Any, size: Any) -> int:
+    nbytes = _elements("MXNDArraySyncCopyFromCPU", handle, size)
+    host = np.empty(handle.shape, handle.dtype)
+    ctypes.memmove(host.ctypes.data, data, nbytes)
+    _device_of(handle).copy(host, handle)
+    mutation.written(handle)
+    return 0
+
+
+def _wait(*handles: Any) -> int:
+    synchronize()
+    return 0
+
+
+_FUNCTIONS: dict[str, Callable[..., int]] = {
+    "MXNDArraySyncCopyToCPU": _copy_to_cpu, "MXNDArraySyncCopyFromCPU": _copy_from_cpu,
+    **dict.fromkeys(("MXNDArrayWaitToRead", "MXNDArrayWaitToWrite", "MXNDArrayWaitAll"), _wait)}
+
+
 class _Library:
     """Stands for `libmxnet.so`."""
 
-    def __getattr__(self, name: str) -> Callable[..., NoReturn]:
+    def __getattr__(self, name: str) -> Callable[..., int]:
+        if name in _FUNCTIONS:
+            return _FUNCTIONS[name]
+
         def call(*args: Any) -> NoReturn:
             raise MXNetError(f"_LIB.{name}: nbmod is written in Python and has no C library; use "
                              "functions of mx.nd, mx.sym, mx.io and mx.kv")

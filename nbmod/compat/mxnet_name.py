@@ -2,8 +2,10 @@
 
 `as_mxnet()` adds an import finder before Python's own: `mxnet.x.y` is the module `nbmod.x.y`, so
 that classes are identical under both names.  Only the top module is a proxy, so that
-`mxnet.__version__` is the version of the API.  The distribution nbmod-mxnet does this when a
-program imports `mxnet` (`become_mxnet`); `nbmod run` does it before the program.
+`mxnet.__version__` is the version of the API.  The modules `nd` and `sym` are named as MXNet's,
+since blocks ask for `F.__name__` to know which of the two they work with.  The distribution
+nbmod-mxnet does all this when a program imports `mxnet` (`become_mxnet`); `nbmod run` does it
+before the program.
 
 `restore_old_names()` restores names that NumPy and Python have removed since MXNet 1.x;
 `explain_errors()` tells what to do where they are missing.
@@ -46,10 +48,12 @@ class _Top(ModuleType):
     def __getattr__(self, name: str) -> Any:
         nbmod = importlib.import_module(PACKAGE)
         try:
-            return getattr(nbmod, name)
+            value = getattr(nbmod, name)
         except AttributeError:
             raise AttributeError(f"module 'mxnet' (provided by nbmod) has no attribute {name!r}"
                                  ) from None
+        _name_function_modules()
+        return value
 
     def __dir__(self) -> list[str]:
         return dir(importlib.import_module(PACKAGE))
@@ -71,7 +75,17 @@ class _MXNetFinder(AliasFinder):
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
         if spec.name == "mxnet":
             return _Top("mxnet", f"{PACKAGE} under the name of MXNet {MXNET_VERSION}")
-        return super().create_module(spec)
+        module = super().create_module(spec)
+        _name_function_modules()
+        return module
+
+
+def _name_function_modules() -> None:
+    """Name `nd` and `sym` as MXNet's, if they have been imported."""
+    for name in ("ndarray", "symbol"):
+        module = sys.modules.get(f"{PACKAGE}.{name}")
+        if module is not None:
+            module.__name__ = f"mxnet.{name}"
 
 
 FINDER = _MXNetFinder("mxnet")

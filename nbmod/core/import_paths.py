@@ -120,7 +120,7 @@ class AliasFinder(MetaPathFinder, Loader):
             return
         module.__spec__ = spec.loader_state
         for name, bound in vars(module).copy().items():
-            below = sys.modules.get(f"{module.__name__}.{name}", bound)
+            below = sys.modules.get(f"{module.__spec__.name}.{name}", bound)
             if below is not bound:
                 sys.modules.setdefault(f"{spec.name}.{name}", below)
 
