@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import os
 import urllib.request
+import zipfile
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import IO, Any
@@ -161,6 +163,37 @@ def write_checked(source: IO[bytes], target: str, sha1_hash: str | None) -> None
             file.write(block)
         if sha1_hash is not None and digest.hexdigest() != sha1_hash:
             raise ValueError(f"the file has another SHA-1 than {sha1_hash}")
+
+
+def unzip(archive: str, member: str, target: str, sha1_hash: str | None = None) -> None:
+    """Replace a file by a member of an archive, if that is whole.
+
+    Parameters
+    ----------
+    archive : str
+        Zip file.
+    member : str
+        Name in the archive.
+    target : str
+        File.
+    sha1_hash : str, optional
+        Expected SHA-1 of the member.
+
+    Raises
+    ------
+    MXNetError
+        If the archive is damaged or lacks the member, or the file cannot be written; the file is
+        as before then.
+    ValueError
+        If the member has another SHA-1.
+    """
+    try:
+        with zipfile.ZipFile(archive) as file, file.open(member) as content:
+            write_checked(content, target, sha1_hash)
+    except MXNetError:
+        raise
+    except (RuntimeError, zipfile.BadZipFile, zlib.error, EOFError, KeyError) as error:
+        raise ArgumentError(f"{archive} is a damaged archive: {error}") from error
 
 
 def _blocks(answer: IO[bytes]) -> Iterator[bytes]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import zipfile
 from collections import Counter
 
 import numpy as np
@@ -9,6 +11,7 @@ import pytest
 
 import nbmod as mx
 from nbmod.base import MXNetError
+from nbmod.contrib.text import names
 from tests.programs import text_programs
 
 
@@ -48,11 +51,53 @@ def test_published_vectors_are_read_from_a_folder(files, tmp_path, make):
     np.testing.assert_array_equal(embedding.idx_to_vec.asnumpy(), [[0, 0], [1, 2], [3, 4]])
 
 
-def test_vectors_that_are_not_there_are_named(tmp_path):
-    with pytest.raises(MXNetError, match=r"glove.6B.100d.txt does not exist.*does not download"):
+@pytest.fixture
+def server(tmp_path, monkeypatch):
+    """A function that puts an archive onto what stands for MXNet's server."""
+    monkeypatch.setenv("MXNET_GLUON_REPO", (tmp_path / "server").as_uri())
+
+    def publish(kind, archive, files):
+        path = tmp_path / "server" / "gluon" / "embeddings" / kind / f"{archive}.zip"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with zipfile.ZipFile(path, "w") as target:
+            for name, content in files.items():
+                target.writestr(name, content)
+        monkeypatch.setitem(names.ARCHIVES, archive, hashlib.sha1(path.read_bytes()).hexdigest())
+        return path
+    return publish
+
+
+@pytest.mark.parametrize(("cls", "archive", "file"), [
+    ("GloVe", "glove.6B", "glove.6B.50d.txt"), ("GloVe", "glove.840B.300d", "glove.840B.300d.txt"),
+    ("FastText", "wiki.zh_yue", "wiki.zh_yue.vec"),
+    ("FastText", "wiki-news-300d-1M-subword", "wiki-news-300d-1M-subword.vec")])
+def test_published_vectors_are_downloaded_once(server, tmp_path, cls, archive, file):
+    """MXNet leaves the archive beside the vectors: that of GloVe holds several files."""
+    path = server(cls.lower(), archive, {file: "hello 1 2\n", "glove.6B.100d.txt": "world 3 4 5\n"})
+    root = tmp_path / "vectors"
+    for _ in range(2):
+        embedding = getattr(text.embedding, cls)(file, str(root))
+        assert embedding.idx_to_token == ["<unk>", "hello"]
+        path.unlink(missing_ok=True)
+    if archive == "glove.6B":
+        assert text.embedding.GloVe("glove.6B.100d.txt", str(root)).vec_len == 3
+
+
+def test_vectors_that_are_not_there_are_named(server, tmp_path):
+    missing = r"glove.6B.100d.txt is not there\. .*6B.zip could not be fetched.*embedding_root"
+    with pytest.raises(MXNetError, match=missing):
         text.embedding.GloVe("glove.6B.100d.txt", str(tmp_path))
+    server("glove", "glove.6B", {"other.txt": ""})
+    with pytest.raises(MXNetError, match=r"100d.txt is not there\. .*is a damaged archive"):
+        text.embedding.GloVe("glove.6B.100d.txt", str(tmp_path))
+    assert not (tmp_path / "glove" / "glove.6B.100d.txt").exists()
     with pytest.raises(KeyError, match="there is no pretrained file x"):
         text.embedding.FastText("x", str(tmp_path))
+
+
+def test_checksums_and_files_are_mxnets(oracle):
+    theirs = oracle.call("mx_scripts.run", "text_programs", "archives")
+    assert theirs == {f"{name}.zip": digest for name, digest in names.ARCHIVES.items()}
 
 
 def test_counted_tokens_without_a_vector_have_the_unknown_one(files):

@@ -119,6 +119,12 @@ def answers(mx: Any) -> list[Any]:
         return [answer(line, known) for line in LINES]
 
 
+def archives(mx: Any) -> dict[str, str]:
+    """SHA-1 of the archives of published vectors; `mx` is MXNet."""
+    constants = mx.contrib.text._constants
+    return {**constants.GLOVE_PRETRAINED_FILE_SHA1, **constants.FAST_TEXT_ARCHIVE_SHA1}
+
+
 def answer(line: str, known: dict[str, Any]) -> Any:
     """The value of a line as plain data, or "error"."""
     try:

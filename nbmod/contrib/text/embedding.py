@@ -1,8 +1,8 @@
 """Token embeddings, read from files of pre-trained vectors.
 
 An embedding is a vocabulary with a row of `idx_to_vec` for each token; row 0 is for unknown tokens.
-The files are text, with a token and the elements of its vector in each line.  Nothing is ever
-downloaded: `GloVe` and `FastText` read existing files.
+The files are text, with a token and the elements of its vector in each line.  `GloVe` and
+`FastText` download theirs, if they are not there.
 """
 
 from __future__ import annotations
@@ -10,21 +10,22 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import Any, TextIO
 
 import numpy as np
 
 from ... import ndarray as nd
 from ...base import ArgumentError, CheckError, MXNetError, _as_list
+from ...compat.c_interface import data_dir
 from ...core import registry
-from .names import FASTTEXT, GLOVE
+from ...gluon.utils import _get_repo_file_url, download, unzip
+from .names import ARCHIVES, FASTTEXT, GLOVE, archive_of
 from .vocab import UNKNOWN, Vocabulary
 
 __all__ = ["CompositeEmbedding", "CustomEmbedding", "FastText", "GloVe", "TokenEmbedding",
            "create", "get_pretrained_file_names", "register"]
 
-ROOT = os.path.join(os.path.expanduser("~"), ".mxnet", "embeddings")
+ROOT = os.path.join(data_dir(), "embeddings")
 
 
 class TokenEmbedding(Vocabulary):
@@ -142,18 +143,31 @@ class TokenEmbedding(Vocabulary):
     def _load_pretrained(self, embedding_root: str, name: str,
                          init_unknown_vec: Callable[..., Any]) -> None:
         """Load `<embedding_root>/<class name in lower case>/<name>`."""
+        kind = type(self).__name__
         if name not in self.pretrained_file_names:
-            raise KeyError(f"{type(self).__name__}: there is no pretrained file {name}; its files "
-                           f"are {', '.join(self.pretrained_file_names)}")
-        path = Path(embedding_root).expanduser() / type(self).__name__.lower() / name
-        if not path.is_file():
-            raise ArgumentError(f"{type(self).__name__}: {path} does not exist; nbmod does not "
-                                "download pretrained files, so put it there, or pass the "
-                                "embedding_root of the folder it is in")
-        self._load_embedding(str(path), " ", init_unknown_vec)
+            raise KeyError(f"{kind}: there is no pretrained file {name}; its files are "
+                           f"{', '.join(self.pretrained_file_names)}")
+        path = os.path.join(os.path.expanduser(embedding_root), kind.lower(), name)
+        if not os.path.isfile(path):
+            try:
+                _download(kind.lower(), path)
+            except MXNetError as error:
+                raise MXNetError(f"{kind}: {path} is not there. {error}. Without a network, copy "
+                                 "it from another machine, or pass the embedding_root of the "
+                                 "folder it is in") from error
+        self._load_embedding(path, " ", init_unknown_vec)
 
 
 _TokenEmbedding = TokenEmbedding
+
+
+def _download(kind: str, path: str) -> None:
+    """Take a file out of the archive that holds it, which stays beside it as it does in MXNet."""
+    folder, name = os.path.split(path)
+    archive = archive_of(name)
+    url = _get_repo_file_url(f"gluon/embeddings/{kind}", f"{archive}.zip")
+    local = download(url, os.path.join(folder, f"{archive}.zip"), sha1_hash=ARCHIVES[archive])
+    unzip(local, name, path)
 
 
 def _read_vectors(path: str, delim: str, encoding: str) -> dict[str, np.ndarray]:
@@ -273,7 +287,8 @@ class GloVe(TokenEmbedding):
     pretrained_file_name : str, default 'glove.840B.300d.txt'
         Name of the file, one of `pretrained_file_names`.
     embedding_root : str, default '~/.mxnet/embeddings'
-        Folder that has the file in its subfolder `glove`.
+        Folder that has the file in its subfolder `glove`; it is downloaded there, if it is not.
+        `MXNET_HOME` replaces `~/.mxnet`.
     init_unknown_vec : callable, default nbmod.nd.zeros
         Function with a parameter `shape` that makes the vector of tokens without one.
     vocabulary : Vocabulary, optional
@@ -286,7 +301,7 @@ class GloVe(TokenEmbedding):
     KeyError
         If the name is not known.
     MXNetError
-        If the file does not exist: nothing is downloaded.
+        If the file is neither there nor can be downloaded, or its archive is damaged.
     """
 
     pretrained_file_names = GLOVE
@@ -308,7 +323,7 @@ class FastText(TokenEmbedding):
     pretrained_file_name : str, default 'wiki.simple.vec'
         Name of the file, one of `pretrained_file_names`.
     embedding_root : str, default '~/.mxnet/embeddings'
-        Folder that has the file in its subfolder `fasttext`.
+        Folder that has the file in its subfolder `fasttext`; it is downloaded there, if it is not.
     init_unknown_vec, vocabulary, **kwargs
         As for `GloVe`.
 
@@ -317,7 +332,7 @@ class FastText(TokenEmbedding):
     KeyError
         If the name is not known.
     MXNetError
-        If the file does not exist: nothing is downloaded.
+        If the file is neither there nor can be downloaded, or its archive is damaged.
     """
 
     pretrained_file_names = FASTTEXT

@@ -6,13 +6,11 @@ import logging
 import os
 import shutil
 import tempfile
-import zipfile
-import zlib
 
 from ...base import ArgumentError, MXNetError, UnwritableFile
 from ...compat.c_interface import data_dir
 from ...core.atomic import named_errors
-from ..utils import _get_repo_file_url, check_sha1, download, write_checked
+from ..utils import _get_repo_file_url, check_sha1, download, unzip
 
 __all__ = ["MODELS", "get_model_file", "purge", "short_hash"]
 
@@ -129,13 +127,9 @@ def _download(file: str, path: str, sha1_hash: str) -> None:
         os.makedirs(folder, exist_ok=True)
         scratch = tempfile.mkdtemp(dir=folder)
     try:
-        with (zipfile.ZipFile(download(url, scratch)) as archive,
-              archive.open(f"{file}.params") as content):
-            write_checked(content, path, sha1_hash)
+        unzip(download(url, scratch), f"{file}.params", path, sha1_hash)
     except MXNetError:
         raise
-    except (RuntimeError, zipfile.BadZipFile, zlib.error, EOFError, KeyError) as error:
-        raise ArgumentError(f"{url} is a damaged archive: {error}") from error
     except ValueError as error:
         raise ArgumentError("Downloaded file has different hash. Please try again. "
                             f"{url}: {error}") from error
