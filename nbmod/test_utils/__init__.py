@@ -9,12 +9,12 @@ Random arrays come from NumPy's global generator, so that its seed repeats them.
     symbol_checks.py  outputs and gradients against expected values or finite differences
     consistency.py    one computation across contexts, element types and optimizers
     generators.py     statistical tests of random generators
-    datasets.py       MNIST, CIFAR-10 and others, from existing files
+    datasets.py       MNIST, CIFAR-10 and others, from files that are there or downloaded
     process.py        environment variables, standard error, retries, devices
     borrowed.py       names that scripts take by `from mxnet.test_utils import *`
 
 Begin with `tolerance.py`.  Imports `base`, `bench.foreign`, `compat.util`, `context`, `core`,
-`graph`, `io`, `ndarray`, `ops` and `symbol`.
+`gluon`, `graph`, `io`, `ndarray`, `ops` and `symbol`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Data sets that MXNet downloads; nbmod only reads existing files and never downloads.
+"""Data sets that are downloaded, unless their files are there.
 
-A file is searched where MXNet would have stored it: in `data/`, in the working directory, and in
-`datasets/mnist` under `$MXNET_HOME` (default `~/.mxnet`).  If there is none, an MXNetError says
-where to put it.  `nbmod.cli.demo.load_digits()` has 1,797 real digits without any file.
+MNIST is searched where MXNet would have stored it: in `data/`, in the working directory, and in
+`datasets/mnist` under `$MXNET_HOME` (default `~/.mxnet`), where it is downloaded.
+`nbmod.cli.demo.load_digits()` has 1,797 real digits without any file.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MNIST = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3
 
 def download(url: str, fname: str | None = None, dirname: str | None = None,
              overwrite: bool = False, retries: int = 5) -> str:
-    """Return the path of an existing file instead of downloading it.
+    """Download a file, unless it is there; return its path.
 
     Parameters
     ----------
@@ -42,26 +42,24 @@ def download(url: str, fname: str | None = None, dirname: str | None = None,
     fname : str, optional
         Name of the file.
     dirname : str, optional
-        Folder of the file.
+        Folder of the file, which is made.
     overwrite : bool, default False
-        Whether to download again, which is an error.
+        Whether to download again.
     retries : int, default 5
-        Accepted for compatibility and ignored.
+        Attempts after the first.
 
     Raises
     ------
     MXNetError
-        If the file does not exist, or `overwrite` is set; the message says where to put it.
+        If the file cannot be downloaded; a file that was there is as before.
     """
-    path = pathlib.Path(fname or url.rpartition("/")[2])
-    path = pathlib.Path(dirname) / path if dirname else path
-    if overwrite or not path.is_file():
-        raise MXNetError(f"download: nbmod fetches nothing; put {url} at {path.absolute()}")
-    return str(path)
+    from ..gluon import utils
+    path = os.path.join(dirname or "", fname or url.rpartition("/")[2])
+    return utils.download(url, path, overwrite, retries=retries)
 
 
 def download_model(model_name: str, dst_dir: str = "./", meta_info: Any = None) -> Any:
-    """Not supported: nbmod downloads nothing; `load_checkpoint` reads existing files.
+    """Not supported: `load_checkpoint` reads the files of models.
 
     Parameters
     ----------
@@ -72,26 +70,28 @@ def download_model(model_name: str, dst_dir: str = "./", meta_info: Any = None) 
     meta_info : optional
         Accepted for compatibility and ignored.
     """
-    raise MXNetError(f"download_model: nbmod fetches nothing; put {model_name}-symbol.json and "
+    raise MXNetError(f"download_model is not supported; put {model_name}-symbol.json and "
                      f"{model_name}-0000.params into {os.path.abspath(dst_dir)} and load them with "
                      "mx.model.load_checkpoint")
 
 
-def _find(*names: str, folders: tuple[str, ...] = ("data", ".")) -> list[pathlib.Path]:
-    """Paths of files that are all in one folder, compressed by gzip or not."""
-    searched = [*map(pathlib.Path, folders), CONFIG.home / "datasets" / "mnist"]
-    for folder in searched:
-        paths = [path for name in names for path in (folder / name, folder / f"{name}.gz")
-                 if path.is_file()]
-        if {path.name.removesuffix(".gz") for path in paths} >= set(names):
-            return [next(p for p in paths if p.name.removesuffix(".gz") == name) for name in names]
-    raise MXNetError(f"nbmod fetches nothing; put {', '.join(names)} (.gz or not) into one of "
-                     + ", ".join(str(folder.absolute()) for folder in searched))
+def _find_mnist() -> list[pathlib.Path]:
+    """Paths of the files, compressed by gzip or not, if all are in one folder."""
+    for folder in (pathlib.Path("data"), pathlib.Path(), CONFIG.home / "datasets" / "mnist"):
+        paths = {name: path for name in MNIST for path in (folder / f"{name}.gz", folder / name)
+                 if path.is_file()}
+        if len(paths) == len(MNIST):
+            return list(paths.values())
+    return []
 
 
 def _read_mnist() -> list[np.ndarray]:
     """Images and labels for training, images and labels for testing, uint8."""
-    return [read_idx(path, dimensions) for path, dimensions in zip(_find(*MNIST), (3, 1, 3, 1),
+    if not _find_mnist():
+        from ..gluon.data import vision
+        for train in (True, False):
+            vision.MNIST(train=train)
+    return [read_idx(path, dimensions) for path, dimensions in zip(_find_mnist(), (3, 1, 3, 1),
                                                                    strict=True)]
 
 
@@ -107,7 +107,7 @@ def get_mnist() -> dict[str, np.ndarray]:
     Raises
     ------
     MXNetError
-        If the files do not exist; the message says where to put them.
+        If the files are neither there nor can be downloaded; the message says where to put them.
     """
     train, train_label, test, test_label = _read_mnist()
     return {"train_data": _images(train), "train_label": train_label.copy(),
@@ -119,21 +119,23 @@ def _images(pixels: np.ndarray) -> np.ndarray:
 
 
 def get_mnist_ubyte() -> None:
-    """Check that the uncompressed files of MNIST exist in `data/`; MXNetError if not."""
-    _find(*MNIST, folders=("data",))
-    missing = [name for name in MNIST if not pathlib.Path("data", name).is_file()]
-    if missing:
-        raise MXNetError(f"decompress {', '.join(missing)} into {pathlib.Path('data').absolute()}")
+    """Download the uncompressed files of MNIST to `data/`, unless they are there."""
+    _unpack_once("mnist.zip", *MNIST)
 
 
 def get_mnist_pkl() -> None:
-    """Check that `data/mnist.pkl.gz` exists; MXNetError if not."""
-    _find("mnist.pkl", folders=("data",))
+    """Download `data/mnist.pkl.gz`, unless it is there."""
+    download("http://deeplearning.net/data/mnist/mnist.pkl.gz", dirname="data")
 
 
 def get_cifar10() -> None:
-    """Check that `data/cifar/train.rec` and `test.rec` exist; MXNetError if not."""
-    _find("train.rec", "test.rec", folders=("data/cifar",))
+    """Download `train.rec` and `test.rec` of CIFAR-10 to `data/cifar/`, unless they are there."""
+    _unpack_once("cifar10.zip", "cifar/train.rec", "cifar/test.rec")
+
+
+def _unpack_once(archive: str, *names: str) -> None:
+    if not all(pathlib.Path("data", name).is_file() for name in names):
+        get_zip_data("data", f"http://data.mxnet.io/mxnet/data/{archive}", archive)
 
 
 def get_mnist_iterator(batch_size: int, input_shape: tuple[int, ...], num_parts: int = 1,
@@ -164,21 +166,21 @@ def get_mnist_iterator(batch_size: int, input_shape: tuple[int, ...], num_parts:
 
 
 def get_zip_data(data_dir: str, url: str, data_origin_name: str) -> None:
-    """Extract an existing zip archive into its folder.
+    """Extract a zip archive into its folder, after a download if it is not there.
 
     Parameters
     ----------
     data_dir : str
         Folder of the archive.
     url : str
-        Address that a message names.
+        Address.
     data_origin_name : str
         Name of the archive.
 
     Raises
     ------
     MXNetError
-        If the archive does not exist or is damaged; nothing is unpacked then.
+        If the archive cannot be downloaded or is damaged; nothing is unpacked then.
     """
     path = download(url, data_origin_name, data_dir)
     with refusing(path, "a zip file"), zipfile.ZipFile(path) as archive:
@@ -190,7 +192,7 @@ def get_zip_data(data_dir: str, url: str, data_origin_name: str) -> None:
 
 
 def get_bz2_data(data_dir: str, data_name: str, url: str, data_origin_name: str) -> None:
-    """Decompress an existing bz2 file, unless that has been done.
+    """Decompress a bz2 file, which is downloaded if it is not there, unless that has been done.
 
     Parameters
     ----------
@@ -199,14 +201,14 @@ def get_bz2_data(data_dir: str, data_name: str, url: str, data_origin_name: str)
     data_name : str
         Name of the decompressed file.
     url : str
-        Address that a message names.
+        Address.
     data_origin_name : str
         Name of the compressed file.
 
     Raises
     ------
     MXNetError
-        If the compressed file does not exist or is damaged.
+        If the compressed file cannot be downloaded or is damaged.
     """
     target = pathlib.Path(data_dir, data_name)
     if not target.is_file():
