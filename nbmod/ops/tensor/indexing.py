@@ -42,7 +42,8 @@ def to_integers(index: np.ndarray) -> np.ndarray:
 def in_range(index: np.ndarray, size: int, mode: str = "clip") -> np.ndarray:
     """Indices as int64 in [0, size): clipped, wrapped around, or an error (mode 'raise')."""
     # Python numbers, as 65504 is the largest of float16; NaN is not in between.
-    if index.size and index.min().item() >= 0 and index.max().item() <= size - 1:
+    if (index.size and np.minimum.reduce(index, axis=None).item() >= 0
+            and np.maximum.reduce(index, axis=None).item() <= size - 1):
         return index.astype(np.int64)
     whole = to_integers(index)
     if mode == "wrap":
@@ -71,6 +72,8 @@ class Gather(Op):
     index_inputs: ClassVar = ("indices",)
     table: ClassVar = 0
     """Position of the table among the inputs; the indices are the other one."""
+    distinct: ClassVar[bool] = False
+    """Whether no row is read twice, so that gradients are put in their places, not added."""
 
     def rows(self, x: Shape, index: np.ndarray) -> np.ndarray:
         """Row indices, flat, in the order of the output."""
@@ -86,14 +89,14 @@ class Gather(Op):
     def forward(self, ins, outs, call):
         x, index = ins[self.table], ins[1 - self.table]
         width = self.width(x.shape, index.shape)
-        np.take(x.reshape(-1, width), self.rows(x.shape, index), axis=0,
-                out=outs[0].reshape(-1, width), mode="clip")
+        x.reshape(-1, width).take(self.rows(x.shape, index), axis=0,
+                                  out=outs[0].reshape(-1, width), mode="clip")
 
     def backward(self, ins, outs, call):
-        self._add(add_rows, ins, outs)
+        self._add(_put_rows if self.distinct else add_rows, ins, outs)
 
     def prepare_backward(self, ins, outs, call):
-        return partial(self._add, row_adder(ins[0]), ins, outs)
+        return partial(self._add, _put_rows if self.distinct else row_adder(ins[0]), ins, outs)
 
     def _add(self, add: Callable[[np.ndarray, np.ndarray, np.ndarray], None],
              ins: Sequence[np.ndarray], outs: Sequence[np.ndarray]) -> None:
@@ -195,6 +198,7 @@ class BatchTake(Gather, name="batch_take"):
     """a[i, indices[i]] for `a` (..., K), with one index for each row of it; clipped."""
 
     inputs: ClassVar = ("a", "indices")
+    distinct: ClassVar = True
 
     def infer_shape(self, ins, outs):
         a, indices = ins[0], unify(ins[1], outs[0])
@@ -232,6 +236,7 @@ class Pick(Gather, name="pick", aliases=("choose_element_0index",)):
     inputs: ClassVar = ("data", "index")
     needs: ClassVar = ("ograd", "index")
     index_inputs: ClassVar = ("index",)
+    distinct: ClassVar = True
 
     def infer_shape(self, ins, outs):
         data, index = ins
@@ -252,11 +257,10 @@ class Pick(Gather, name="pick", aliases=("choose_element_0index",)):
         axis = self.axis % len(x)
         after = prod(x[axis + 1:])
         picked = in_range(index.reshape(-1, after), x[axis], self.mode)
-        before = np.arange(len(picked), dtype=np.int64)[:, None] * x[axis]
-        return ((before + picked) * after + np.arange(after)).reshape(-1)
-
-    def backward(self, ins, outs, call):
-        self._add(_put_rows, ins, outs)
+        picked += np.arange(0, len(picked) * x[axis], x[axis], np.int64)[:, None]
+        picked *= after
+        picked += np.arange(after)
+        return picked.reshape(-1)
 
 
 def _put_rows(index: np.ndarray, g: np.ndarray, gx: np.ndarray) -> None:

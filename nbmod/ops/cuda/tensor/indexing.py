@@ -317,18 +317,14 @@ def _gather_backward(op: indexing.Gather, ins: Arrays, outs: Outputs, call: Call
     if gx is None:
         return launches
     width, rows = op.width(gx.shape, index.shape), _rows_of(op, gx.shape, index)
-    if not _may_repeat(op):
+    if op.distinct:
         return launches + fill(gx, 0) + copied_rows(g, rows, gx, width)
     return launches + _add_rows(g, rows, gx, width, call.scratch)
 
 
-def _may_repeat(op: indexing.Gather) -> bool:
-    return not isinstance(op, (indexing.Pick, indexing.BatchTake))
-
-
 def _gather_scratch(op: indexing.Gather, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
     (g, index), gx = ins, outs[op.table]
-    if not _may_repeat(op):
+    if op.distinct:
         return []
     width = op.width(gx.shape, index.shape)
     return _add_scratch(g.dtype, g.size // width, width)
