@@ -56,7 +56,7 @@ class Loans(Generic[Thing]):
         return holder
 
     def _returned(self, order: Callable[[Thing], Any] | None) -> Any:
-        index = -1 if order is None else min(
+        index = -1 if order is None or len(self._free) == 1 else min(
             range(len(self._free)), key=lambda each: order(self._free[each].thing))
         ticket = self._free.pop(index)
         del self._used[id(ticket)]

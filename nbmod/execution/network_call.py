@@ -60,7 +60,7 @@ class NetworkCall(DirectGradientOp):
         self._graph = graph = Graph(executor._symbol.entries)
         self.lent = LentOutputs(executor)
         self.executor, self.copied, self.flowing = executor, copied, tuple(flowing)
-        self.leaves = leaves
+        self.leaves, self._group = leaves, LeafGroup([*leaves.values()], executor._ctx)
         self.specs = [Spec(output.shape, output._data.dtype) for output in executor.outputs]
         ops = [node.required_op for node in graph.nodes if node.op is not None]
         self._has_loss = any(op.list_needs() and not op.head_gradients() for op in ops)
@@ -93,7 +93,7 @@ class NetworkCall(DirectGradientOp):
 
     def record(self, lease: Lease, entries: Sequence[Entry], ctx: Context) -> Recorded:
         """Record a call that has run; `entries` are those of the inputs on the tape."""
-        node = Recorded(self, [*entries, Entry(LeafGroup([*self.leaves.values()], ctx))], ctx)
+        node = Recorded(self, [*entries, Entry(self._group)], ctx)
         node.specs, node.values, node.kind = self.specs, [None] * len(self.specs), self._kind
         node.state["lease"] = lease
         return node

@@ -329,34 +329,22 @@ class Trainer:
         scaler: Any = getattr(self, "_amp_loss_scaler", None)
         if scaler is not None and scaler.has_overflow(self._params):
             return
-        if not ignore_stale_grad:
-            for _, each in self._trained():
-                self._check_fresh(each)
-        if self._update_on_kvstore:
-            return
         updates: list[list[tuple[int, NDArray, NDArray]]] = [[] for _ in self._updaters]
         for index, each in self._trained():
             for update, weight, gradient in zip(updates, _arrays(each), each.list_grad(),
                                                 strict=True):
                 if weight._fresh_grad:
                     update.append((index, gradient, weight))
-                    weight._fresh_grad = False
+                elif not ignore_stale_grad:
+                    raise _stale(each, weight)
+        if self._update_on_kvstore:
+            return
         for updater, update in zip(self._updaters, updates, strict=True):
             if update:
                 indices, gradients, arrays = zip(*update, strict=True)
+                for weight in arrays:
+                    weight._fresh_grad = False
                 updater([*indices], [*gradients], [*arrays])
-
-    @staticmethod
-    def _check_fresh(parameter: Parameter) -> None:
-        for array in _arrays(parameter):
-            if not array._fresh_grad:
-                raise StepError(
-                    f"Gradient of Parameter `{parameter.name}` on context {array.context} has not "
-                    "been updated by backward since last `step`. This could mean a bug in your "
-                    "model that made it only use a subset of the Parameters (Blocks) for this "
-                    "iteration. If you are intentionally only using a subset, call step with "
-                    "ignore_stale_grad=True to suppress this warning and skip updating of "
-                    "Parameters with stale gradient")
 
     # -- states -------------------------------------------------------------------------------
 
@@ -407,6 +395,16 @@ class Trainer:
                 updater.optimizer = self._updaters[0].optimizer
             self._optimizer = self._updaters[0].optimizer
         self._optimizer.param_dict = dict(enumerate(self._params))
+
+
+def _stale(parameter: Parameter, array: NDArray) -> StepError:
+    """The error of a step without a new gradient."""
+    return StepError(
+        f"Gradient of Parameter `{parameter.name}` on context {array.context} has not been updated "
+        "by backward since last `step`. This could mean a bug in your model that made it only use "
+        "a subset of the Parameters (Blocks) for this iteration. If you are intentionally only "
+        "using a subset, call step with ignore_stale_grad=True to suppress this warning and skip "
+        "updating of Parameters with stale gradient")
 
 
 def _arrays(parameter: Parameter) -> list[NDArray]:

@@ -26,8 +26,6 @@ class DirectGradients:
 
     Attributes
     ----------
-    groups : list of LeafGroup
-        What to differentiate by, so that these operations run.
     retains : bool
         Whether another backward pass may follow.
     """
@@ -35,8 +33,12 @@ class DirectGradients:
     def __init__(self, graph: Graph, retains: bool):
         self.retains = retains
         self._all = [node for node in graph.variables if isinstance(node, LeafGroup)]
-        self.groups = latest_first([group for group in self._all if group.leaves])
         self._written: list[LeafGroup] = []
+
+    @property
+    def groups(self) -> list[LeafGroup]:
+        """What to differentiate by, so that these operations run."""
+        return latest_first([group for group in self._all if group.leaves])
 
     @property
     def leaves(self) -> list[Marked]:
@@ -82,7 +84,7 @@ def latest_first(ends: Sequence[End]) -> list[End]:
     as contributions to one leaf are added.  Moving averages depend on the order, because backward
     passes update them.
     """
-    if not any([isinstance(end, LeafGroup) for end in ends]):
+    if len(ends) == 1 or not any([isinstance(end, LeafGroup) for end in ends]):
         return [*ends]
     users: dict[int, list[End]] = {}
     for end in reversed(ends):
