@@ -233,7 +233,7 @@ class Cpu(Device):
             return super().computation(op, ins, outs)
         specs = [spec for spec in (*ins, *outs) if spec is not None]
         if op.storage[1:] or op.storage and any([spec.dtype == np.float16 for spec in specs]):
-            return dispatch.at_once(op, AT_ONCE)
+            return dispatch.at_once(op, AT_ONCE, ins, outs)
         return op.at_once(ins, outs)    # nothing is converted: the first storage is that of float16
 
     def allocator(self, spec: Spec) -> Callable[[], np.ndarray]:

@@ -352,12 +352,10 @@ def prepare(op: Op, keys: Sequence[str], ins: Sequence[DeviceArray], outs: Seque
         _forward(op), ins, outs, call)
 
 
-def at_once(op: Op, keys: Sequence[str]) -> Computation:
-    """A function that prepares an op for its arrays, and runs it."""
-    row, forward = _only(op, keys), _forward(op)
-    if row is None:
-        return lambda ins, outs, call: prepare(op, keys, ins, outs, call)()
-    return lambda ins, outs, call: row.prepare(forward, ins, outs, call)()
+def at_once(op: Op, keys: Sequence[str], ins: Specs, outs: Sequence[Spec | None]) -> Computation:
+    """A function that prepares an op for arrays of these specs, and runs it."""
+    choice = choose(op, keys, ins, outs)  # type: ignore[arg-type]  # no row reads what is not wanted
+    return lambda ins, outs, call: choice.prepare(ins, outs, call)()
 
 
 def _load(kind: type[Op], key: str) -> None:

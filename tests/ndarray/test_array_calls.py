@@ -65,3 +65,17 @@ def test_parameters_that_are_equal_but_written_differently_are_told_apart():
     for wrong in (True, 1.0, [True]):
         with pytest.raises(mx.MXNetError, match="axis is"):
             mx.nd.sum(x, axis=wrong)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_implementations_are_chosen_once_for_a_shape(monkeypatch, dtype):
+    x, w = mx.nd.ones((4, 8, 5, 5), dtype=dtype), mx.nd.ones((8, 8, 3, 3), dtype=dtype)
+
+    def values():
+        y = mx.nd.Convolution(x, w, no_bias=True, kernel=(3, 3), num_filter=8)
+        return mx.nd.Pooling(y, kernel=(2, 2), pool_type="avg").asnumpy().tolist()
+
+    expected = values()
+    for name in ("choose", "rows"):
+        monkeypatch.delattr(f"nbmod.ops.dispatch.{name}")
+    assert values() == expected

@@ -53,7 +53,7 @@ def test_a_window_knows_where_its_taps_meet_the_image(size, kernel, stride, pad,
     """The table against its definition: position o, tap t reads pixel o stride - pad + t dilate."""
     count = (size + 2 * pad - dilate * (kernel - 1) - 1) // stride + 1
     window = Window.over((size,), (count,), (kernel,), (stride,), (pad,), (dilate,))
-    for tap, (_, _, offset, lo, hi, *_) in enumerate(window.table()[1:]):
+    for tap, (_, _, offset, lo, hi, *_) in enumerate(window.table[1:]):
         pixels = np.arange(count) * stride - pad + tap * dilate
         assert offset == tap * dilate - pad
         assert np.flatnonzero((pixels >= 0) & (pixels < size)).tolist() == list(range(lo, hi))

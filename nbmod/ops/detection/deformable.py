@@ -268,7 +268,7 @@ class DeformableIm2col:
         if mask is None:
             mask = np.empty((self.deformed, taps, 0), self.dtype)
         return (offset.reshape(self.deformed, taps, 2, count),
-                mask.reshape(self.deformed, taps, -1), self.geo.window.table(), self.clamped)
+                mask.reshape(self.deformed, taps, -1), self.geo.window.table, self.clamped)
 
     def forward(self, image: np.ndarray, points: tuple[Any, ...], w: np.ndarray, y: np.ndarray,
                 scratch: Sequence[Any]) -> Iterator[Run]:

@@ -18,7 +18,7 @@ the same for any number of threads.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -334,6 +334,7 @@ def _plan(geo: Geometry, direction: Direction, dtype: np.dtype, workers: int
         p.high, p.slab, p.tile, 1, width, p.high, p.tile, B_IN_PLACE).workspace
 
 
+@lru_cache(maxsize=256)
 def _flat(geo: Geometry) -> Window:
     return Window.pixelwise(geo.window.positions)
 
@@ -391,7 +392,7 @@ def cost(geo: Geometry, direction: Direction, dtype: np.dtype) -> float:
 def prepare(geo: Geometry, direction: Direction, x: Any, w: Any, y: Any, bias: Any,
             scratch: Sequence[Any]) -> Run:
     """A function that computes a direction; see `convolution.convolve`."""
-    work, data, flat = scratch[0], _source(geo).table(), _flat(geo).table()
+    work, data, flat = scratch[0], _source(geo).table, _flat(geo).table
     plan = _plan(geo, direction, x.dtype, len(work))[0]
     x, w, y = _planes(x), w.reshape(-1), _planes(y)
     if direction == "weight":

@@ -146,7 +146,7 @@ def _table(geo: Geometry) -> np.ndarray:
     """The window table in which taps and positions have each other's roles: to gather a row of
     pixels under it is to gather the columns of a position."""
     w = _live(geo)[0]
-    return replace(w, out=w.kernel, kernel=w.out, stride=w.dilate, dilate=w.stride).table()
+    return replace(w, out=w.kernel, kernel=w.out, stride=w.dilate, dilate=w.stride).table
 
 
 def _live_weight(geo: Geometry, w: Any) -> Any:

@@ -230,6 +230,13 @@ def prepare(geo: Geometry, direction: Direction, x: Any, w: Any, y: Any, bias: A
         kernel, arrays = transposed_sums, (y, w, x, base)
     sizes = ShiftedSizes(geo.group_channels, geo.group_filters, geo.window.taps,
                          geo.window.positions)
-    return partial(kernel, *(array.reshape(-1) for array in arrays), tuple(sizes),
-                   tuple(layout.form(direction)), tuple(plan), tuple(layout.tables(direction)),
-                   layout.taps(direction), count, work)
+    form, tables, taps = _tables(geo, direction)
+    return partial(kernel, *(array.reshape(-1) for array in arrays), tuple(sizes), form,
+                   tuple(plan), tables, taps, count, work)
+
+
+@lru_cache(maxsize=256)
+def _tables(geo: Geometry, direction: Direction) -> tuple[Any, Any, np.ndarray]:
+    """What kernels read of the layout, and the taps."""
+    layout = _layout(geo)
+    return tuple(layout.form(direction)), tuple(layout.tables(direction)), layout.taps(direction)

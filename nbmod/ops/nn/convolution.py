@@ -143,6 +143,10 @@ class FilterOp(SpatialOp):
 
     def geometry(self, data: Any) -> Geometry:
         """The convolution, for data (N, C, *image), an array or a Spec."""
+        return _geometry(self, data.shape)
+
+    def geometry_of(self, data: Shape) -> Geometry:
+        """`geometry`, for data of a shape."""
         raise NotImplementedError
 
     def _choices(self, data: Any, *directions: Direction) -> list[Choice]:
@@ -183,6 +187,11 @@ class FilterOp(SpatialOp):
         if len(outs) > 2 and outs[2] is not None:
             runs.append(bias_gradient(out_grad, outs[2]))
         return all_of(runs)
+
+
+@lru_cache(maxsize=1024)
+def _geometry(op: FilterOp, data: Shape) -> Geometry:
+    return op.geometry_of(data)
 
 
 def _sum(parts: list[Choice]) -> Estimate:
@@ -236,9 +245,9 @@ class Convolution(ConvolutionParameters, FilterOp, name="Convolution"):
         weight = axes.join(self.num_filter, channels // self.num_group, kernel)
         return self.expect_parameters([data, *ins[1:]], weight), [out]
 
-    def geometry(self, data: Any) -> Geometry:
+    def geometry_of(self, data: Shape) -> Geometry:
         kernel, stride, pad, dilate = self.params
-        batch, channels, *image = data.shape
+        batch, channels, *image = data
         out = sliding_size(image, span_of(kernel, dilate), stride, pad)
         window = Window.over(image, out, kernel, stride, pad, dilate)
         return Geometry(window, batch, channels, self.num_filter, self.num_group)

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ..op import Tensor
 from ..param import Shape
 from ..shape import ShapeMismatch, Shapes
 from .convolution import FilterOp, LayoutName, Tune
@@ -85,9 +84,9 @@ class Deconvolution(FilterOp, name="Deconvolution"):
         weight = axes.join(channels, self.num_filter // self.num_group, self.params[0])
         return self.expect_parameters(ins, weight), [out]
 
-    def geometry(self, data: Tensor) -> Geometry:
+    def geometry_of(self, data: Shape) -> Geometry:
         kernel, stride, _, dilate = self.params
-        batch, channels, *image = data.shape
+        batch, channels, *image = data
         out, pad = self.out_and_pad(image)
         window = Window.over(out, image, kernel, stride, pad, dilate)
         return Geometry(window, batch, self.num_filter, channels, self.num_group)

@@ -94,6 +94,7 @@ class Window:
     def is_pixelwise(self) -> bool:
         return (self.kernel, self.stride, self.pad) == ((1, 1, 1), (1, 1, 1), (0, 0, 0))
 
+    @cached_property
     def table(self) -> np.ndarray:
         """The window as kernels read it, (1 + taps, 11) integers.
 
