@@ -283,7 +283,7 @@ def _layout(geo: Geometry, direction: Direction, width: int) -> InterleavedLayou
 
 # ------------------------------------------------------------------------------- cost and functions
 
-CALL, TERM, START, MOVE, WEIGHT, FAR = 5000, 0.22, 10, 0.32, 1, 1.8
+CALL, TERM, START, MOVE, WEIGHT, FAR = 5000, 0.27, 10, 0.32, 0.2, 0.5
 """Nanoseconds (see `convolution`) of a call; of a vector multiply-add; of a call of a micro-kernel;
 to interleave an element; to read a weight, and one for the gradient of the data, for which those of
 a result are far apart."""
