@@ -13,7 +13,7 @@ from collections.abc import Callable
 import nbmod as mx
 from nbmod.bench.rounds import Arm
 
-from .peers import arm_of, interval, mxnet_worker, peer_arm, timed
+from .peers import arm_of, interval, inverse, mxnet_worker, peer_arm, timed
 from .programs import eager_calls as programs
 
 Subject = tuple[Callable[..., Callable[[], object]], tuple[object, ...]]
@@ -54,9 +54,9 @@ def main() -> None:
         arms["nbmod"] = arm_of(program(mx, *args), processor=options.processor)
         times = timed(arms, options.seconds)
         ours = times["nbmod"]
-        inverse = 1 / ours.ratio.median if worker is not None else float("nan")
+        ratio = inverse(ours.ratio)
         print(f"| {name} | {ours.seconds * 1e6:.1f} | {times['MXNet'].seconds * 1e6:.1f} | "
-              f"{inverse:.2f} | {interval(ours.ratio)} |", flush=True)
+              f"{ratio.median:.2f} | {interval(ratio)} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Mapping
-from math import isfinite, nan
+from math import inf, isfinite, nan
 from typing import Any
 
 import nbmod as mx
@@ -23,7 +23,7 @@ from nbmod.bench.subjects import CallableArm, InputSets
 from .mxnet_environment import find_python
 from .virtual_environment import ROOT
 
-__all__ = ["HEAD", "arm_of", "arms_of", "cells", "interval", "mxnet_worker", "peer_arm",
+__all__ = ["HEAD", "arm_of", "arms_of", "cells", "interval", "inverse", "mxnet_worker", "peer_arm",
            "timed"]
 
 SECONDS = 8.0
@@ -79,6 +79,12 @@ def timed(arms: Mapping[str, Arm], seconds: float = SECONDS, **options: Any) -> 
 def interval(ratio: Interval) -> str:
     """The bounds of a ratio; "?" where there were too few rounds."""
     return f"{ratio.low:.2f} - {ratio.high:.2f}" if isfinite(ratio.high) else "?"
+
+
+def inverse(ratio: Interval) -> Interval:
+    """The interval of the ratio the other way round."""
+    return Interval(*[inf if bound <= 0 else 1 / bound
+                      for bound in (ratio.high, ratio.median, ratio.low)])
 
 
 def cells(times: Mapping[str, ArmTime], scale: float = 1e3) -> str:

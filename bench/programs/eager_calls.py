@@ -84,12 +84,18 @@ def dense(mx: Any, is_block: bool) -> Run:
     return lambda: block(x).wait_to_read()
 
 
-def _step(mx: Any, net: Any, x: Any) -> Run:
-    """A step of SGD with momentum."""
-    label = mx.nd.arange(len(x)) % 10
+STATIC = {"static_alloc": True, "static_shape": True}
+"""Flags of `hybridize` with which MXNet is fastest."""
+SGD = ("sgd", {"learning_rate": 0.01, "momentum": 0.9})
+
+
+def trainer_step(mx: Any, net: Any, x: Any, label: Any, hybridized: bool,
+                 optimizer: tuple[str, dict[str, float]] = SGD) -> Run:
+    """A step of a network by a trainer; its loss is hybridized if it is."""
     loss_of = mx.gluon.loss.SoftmaxCrossEntropyLoss()
-    trainer = mx.gluon.Trainer(net.collect_params(), "sgd",
-                               {"learning_rate": 0.01, "momentum": 0.9})
+    for block in (net, loss_of) if hybridized else ():
+        block.hybridize(**STATIC)
+    trainer = mx.gluon.Trainer(net.collect_params(), *optimizer)
 
     def step() -> None:
         with mx.autograd.record():
@@ -109,9 +115,8 @@ def perceptron(mx: Any, hybridized: bool) -> Run:
     net, nn = mx.gluon.nn.HybridSequential(), mx.gluon.nn
     net.add(nn.Dense(128, activation="relu"), nn.Dense(64, activation="relu"), nn.Dense(10))
     net.initialize(mx.init.Xavier())
-    if hybridized:
-        net.hybridize(static_alloc=True, static_shape=True)
-    return _step(mx, net, mx.nd.random.uniform(shape=(64, 784)))
+    return trainer_step(mx, net, mx.nd.random.uniform(shape=(64, 784)), mx.nd.arange(64) % 10,
+                        hybridized)
 
 
 def perceptron_module(mx: Any) -> Run:
@@ -121,12 +126,16 @@ def perceptron_module(mx: Any) -> Run:
         x = mx.sym.FullyConnected(x, num_hidden=units, name=f"fc{number}")
         x = mx.sym.Activation(x, act_type="relu")
     x = mx.sym.SoftmaxOutput(mx.sym.FullyConnected(x, num_hidden=10, name="fc2"), name="softmax")
-    module = mx.mod.Module(x)
-    module.bind([("data", (64, 784))], [("softmax_label", (64,))])
+    return module_step(mx, x, mx.nd.random.uniform(shape=(64, 784)), mx.nd.arange(64) % 10)
+
+
+def module_step(mx: Any, network: Any, x: Any, label: Any) -> Run:
+    """A step of a network that ends in `SoftmaxOutput`, by a module."""
+    module = mx.mod.Module(network)
+    module.bind([("data", x.shape)], [("softmax_label", label.shape)])
     module.init_params(mx.init.Xavier())
-    module.init_optimizer(optimizer="sgd", optimizer_params={
-        "learning_rate": 0.01, "momentum": 0.9})
-    batch = mx.io.DataBatch([mx.nd.random.uniform(shape=(64, 784))], [mx.nd.arange(64) % 10])
+    module.init_optimizer(optimizer=SGD[0], optimizer_params=SGD[1])
+    batch = mx.io.DataBatch([x], [label])
 
     def step() -> None:
         module.forward(batch)
@@ -168,4 +177,6 @@ def residual_network(mx: Any, trains: bool) -> Run:
     net.add(nn.GlobalAvgPool2D(), nn.Dense(10))
     net.initialize(mx.init.Xavier())
     x = mx.nd.random.uniform(shape=(8, 3, 64, 64))
-    return _step(mx, net, x) if trains else lambda: net(x).wait_to_read()
+    if trains:
+        return trainer_step(mx, net, x, mx.nd.arange(8), False)
+    return lambda: net(x).wait_to_read()
