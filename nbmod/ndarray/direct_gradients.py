@@ -37,7 +37,7 @@ class DirectGradients:
 
     @property
     def groups(self) -> list[LeafGroup]:
-        """What to differentiate by, so that these operations run."""
+        """The leaves by which a pass differentiates, so that these operations run."""
         return latest_first([group for group in self._all if group.leaves])
 
     @property

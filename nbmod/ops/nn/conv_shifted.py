@@ -237,6 +237,6 @@ def prepare(geo: Geometry, direction: Direction, x: Any, w: Any, y: Any, bias: A
 
 @lru_cache(maxsize=256)
 def _tables(geo: Geometry, direction: Direction) -> tuple[Any, Any, np.ndarray]:
-    """What kernels read of the layout, and the taps."""
+    """The form and the tables of a layout, and the taps."""
     layout = _layout(geo)
     return tuple(layout.form(direction)), tuple(layout.tables(direction)), layout.taps(direction)

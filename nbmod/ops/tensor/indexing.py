@@ -257,7 +257,7 @@ class Pick(Gather, name="pick", aliases=("choose_element_0index",)):
         axis = self.axis % len(x)
         after = prod(x[axis + 1:])
         picked = in_range(index.reshape(-1, after), x[axis], self.mode)
-        picked += np.arange(0, len(picked) * x[axis], x[axis], np.int64)[:, None]
+        picked += np.arange(0, len(picked) * x[axis], x[axis], dtype=np.int64)[:, None]
         picked *= after
         picked += np.arange(after)
         return picked.reshape(-1)
