@@ -53,8 +53,12 @@ class _AlongAxis(FloatOp):
         return view.softmax(ins[0], outs[0], call.scratch[:2], self.scale, self.log, length)
 
     def forward(self, ins, outs, call):
-        length = ins[1] if self.use_length else NO_LENGTH
-        self.axis_view(outs[0]).eager_softmax(ins[0], outs[0], self.scale, self.log, length)
+        self.at_once(ins, outs)(ins, outs, call)
+
+    def at_once(self, ins, outs):
+        view, scale = self.axis_view(outs[0]), self.scale
+        return lambda ins, outs, call: view.eager_softmax(
+            ins[0], outs[0], scale, self.log, ins[1] if self.use_length else NO_LENGTH)
 
     def prepare_backward(self, ins, outs, call):
         (g, y), runs = ins, list[Run]([partial(fill_zero, outs[1:])])

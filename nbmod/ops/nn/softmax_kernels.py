@@ -234,34 +234,32 @@ class AxisView:
 
     def eager_softmax(self, x: np.ndarray, y: np.ndarray, scale: float = 1.0, log: bool = False,
                     length: np.ndarray = NO_LENGTH) -> None:
-        """`softmax` in NumPy."""
+        """`softmax` in NumPy; callers ignore floating-point events."""
         shape = (self.rows, self.size, self.lanes)
         x, y = x.reshape(shape), y.reshape(shape)
-        with np.errstate(all="ignore"):
-            z = x.astype(y.dtype) * y.dtype.type(scale)
-            outside = None
-            if length is not NO_LENGTH:
-                stop = length.reshape(self.rows, 1, self.lanes)
-                outside = np.arange(self.size)[:, None] >= stop
-                z[outside] = -np.inf
-            z -= z.max(axis=1, keepdims=True, initial=-np.inf)
-            np.exp(z, out=y)
-            total = y.sum(axis=1, keepdims=True)
-            if log:
-                np.subtract(z, np.log(total), out=y)
-            else:
-                y /= total
-            if outside is not None:
-                y[outside] = 0
+        z = np.multiply(x, y.dtype.type(scale), dtype=y.dtype, casting="same_kind")
+        outside = None
+        if length is not NO_LENGTH:
+            stop = length.reshape(self.rows, 1, self.lanes)
+            outside = np.arange(self.size)[:, None] >= stop
+            z[outside] = -np.inf
+        z -= np.maximum.reduce(z, axis=1, keepdims=True, initial=-np.inf)
+        np.exp(z, out=y)
+        total = np.add.reduce(y, axis=1, keepdims=True)
+        if log:
+            np.subtract(z, np.log(total), out=y)
+        else:
+            y /= total
+        if outside is not None:
+            y[outside] = 0
 
     def eager_gradient(self, g: np.ndarray, y: np.ndarray, gx: np.ndarray, scale: float = 1.0,
                        log: bool = False) -> None:
-        """`gradient` in NumPy."""
+        """`gradient` in NumPy; callers ignore floating-point events."""
         shape = (self.rows, self.size, self.lanes)
         g, y, gx = g.reshape(shape), y.reshape(shape), gx.reshape(shape)
-        with np.errstate(all="ignore"):
-            if log:
-                grad = g - np.exp(y) * g.sum(axis=1, keepdims=True)
-            else:
-                grad = y * (g - (g * y).sum(axis=1, keepdims=True))
-            np.multiply(grad, gx.dtype.type(scale), out=gx)
+        if log:
+            grad = g - np.exp(y) * np.add.reduce(g, axis=1, keepdims=True)
+        else:
+            grad = y * (g - np.add.reduce(g * y, axis=1, keepdims=True))
+        np.multiply(grad, gx.dtype.type(scale), out=gx)

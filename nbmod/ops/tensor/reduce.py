@@ -127,11 +127,16 @@ class Reduction(Op):
             reduced_shape(ins[0], self.axes(len(ins[0])), self.keepdims)]
 
     def forward(self, ins, outs, call):
-        axes = self.axes(ins[0].ndim)
-        self.reduce(ins[0], axes, keep(ins[0].shape, axes, outs[0]))
+        self.at_once(ins, outs)(ins, outs, call)
+
+    def at_once(self, ins, outs):
+        axes = self.axes(len(ins[0].shape))
+        shape = reduced_shape(ins[0].shape, axes, True)
+        return lambda ins, outs, call: self.reduce(ins[0], axes, outs[0].reshape(shape))
 
     def prepare(self, ins, outs, call):
-        return self.reduction_kernel(ins[0], outs[0]) or super().prepare(ins, outs, call)
+        return self.reduction_kernel(ins[0], outs[0]) or partial(
+            self.at_once(ins, outs), ins, outs, call)
 
     def reduction_kernel(self, x: np.ndarray, out: np.ndarray) -> Run | None:
         """A kernel on these arrays; None where NumPy is as fast."""
