@@ -171,7 +171,11 @@ def _select(condition: np.ndarray, a: Any, b: Any) -> np.ndarray | None:
     if bits is None or any([type(value) not in (int, float, np.ndarray) for value in (a, b)]):
         return None
     chosen, other = (np.asarray(value, arrays[0].dtype).view(bits) for value in (a, b))
-    mask = np.negative(condition.view(np.int8), dtype=bits)     # all bits where it is true
+    flags = condition.view(np.int8)
+    if type(a) is int and a == 0:
+        mask = np.subtract(flags, 1, dtype=bits)    # all bits where it is false
+        return np.bitwise_and(other, mask, out=mask).view(arrays[0].dtype)
+    mask = np.negative(flags, dtype=bits)           # all bits where it is true
     if type(b) is int and b == 0:
         np.bitwise_and(chosen, mask, out=mask)
     else:

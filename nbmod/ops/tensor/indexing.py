@@ -258,8 +258,9 @@ class Pick(Gather, name="pick", aliases=("choose_element_0index",)):
         after = prod(x[axis + 1:])
         picked = in_range(index.reshape(-1, after), x[axis], self.mode)
         picked += np.arange(0, len(picked) * x[axis], x[axis], dtype=np.int64)[:, None]
-        picked *= after
-        picked += np.arange(after)
+        if after > 1:
+            picked *= after
+            picked += np.arange(after)
         return picked.reshape(-1)
 
 
