@@ -17,12 +17,13 @@ Assumes: an operator is in one list, and can be computed in either type; checked
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from ..base import MXNetError
 from ..graph import Entry, Graph, Node
+from ..ops.op import PartialType
 from .entry_names import inserted_name
 from .rewrite import Replacement, node_of, rewrite, unchanged
 
@@ -89,21 +90,17 @@ def parameters_in_float16(graph: Graph, precision: Precision) -> frozenset[str]:
                      and all(precision.is_low(node) or _is_cast_to_low(node) for node in nodes))
 
 
-def types_of_casts(graph: Graph) -> list[np.dtype[Any] | None]:
+def types_of_casts(graph: Graph) -> list[PartialType]:
     """The types of entries that are casts, whatever they cast; None for all others."""
-    types: list[np.dtype[Any] | None] = [None] * graph.num_entries
+    types: list[PartialType] = [None] * graph.num_entries
     for node in graph.nodes:
         if node.op_name == "amp_cast":
-            types[graph.output_eids(node)[0]] = _cast_type(node)
+            types[graph.output_eids(node)[0]] = np.dtype(vars(node.op)["dtype"])
     return types
 
 
 def _is_cast_to_low(node: Node) -> bool:
-    return node.op_name == "amp_cast" and _cast_type(node) == LOW
-
-
-def _cast_type(node: Node) -> np.dtype[Any]:
-    return np.dtype(vars(node.op)["dtype"])
+    return node.op_name == "amp_cast" and np.dtype(vars(node.op)["dtype"]) == LOW
 
 
 class _EntryCasts:
