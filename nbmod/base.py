@@ -168,10 +168,21 @@ def element_type(dtype: object) -> DType:
     dtype : str, numpy type or array
         Element type; an array, or whatever has an attribute `dtype`, stands for its own.
 
+    Returns
+    -------
+    numpy.dtype
+        Element type, also one that NDArrays do not have.
+
     Raises
     ------
     TypeError
         If it names none.
+
+    Examples
+    --------
+    >>> from nbmod.base import element_type
+    >>> element_type(mx.nd.ones(2, dtype="float16"))
+    dtype('float16')
     """
     if not (isinstance(dtype, type) and issubclass(dtype, np.generic)):
         dtype = getattr(dtype, "dtype", dtype)  # NumPy 2.4 follows it to instances of dtype only

@@ -42,6 +42,7 @@ from nbmod.base import ctypes2numpy_shared as ctypes2numpy_shared
 from nbmod.base import data_dir as data_dir
 from nbmod.base import data_dir_default as data_dir_default
 from nbmod.base import did_you_mean as did_you_mean
+from nbmod.base import element_type as element_type
 from nbmod.base import mx_float as mx_float
 from nbmod.base import mx_float_p as mx_float_p
 from nbmod.base import mx_int as mx_int
