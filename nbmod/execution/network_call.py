@@ -129,7 +129,6 @@ class NetworkCall(DirectGradientOp):
                 arrays[name]._entry = flowing.get(name)
             return [*map(entry_of, run_nodes(self._graph, arrays, node.ctx))]
 
-
     def _require_same_outputs(self, node: Recorded) -> None:
         """Require that parameters are those of the call: its network is going to run again."""
         executor = self.executor

@@ -136,9 +136,8 @@ def backward(heads: Arrays, head_grads: HeadGrads = None, retain_graph: bool = F
     if not wrt:
         raise MXNetError("backward: no array that the heads were computed from has a gradient; "
                          "call attach_grad() on it before recording")
-    with direct:
+    with direct, RecordingScope(False, train_mode):
         results = outputs.differentiate(wrt, train_mode, False)
-    with RecordingScope(False, train_mode):
         for node, gradient in zip(wrt, results, strict=True):
             if isinstance(node, Marked):    # otherwise the operation has written the gradients
                 _store(node, gradient, node.request == "add" or direct.has_written(node))
@@ -207,11 +206,10 @@ def grad(heads: Arrays, variables: Arrays, head_grads: HeadGrads = None,
     flowing = [leaf for leaf in own if any(leaf is each for each in wrt)]
     groups = [group for group in direct.groups
               if any(leaf is each for leaf in group.leaves for each in wrt)]
-    with _lent(direct.leaves), direct:
+    with _lent(direct.leaves), direct, RecordingScope(False, train_mode):
         results = outputs.differentiate([*flowing, *groups], train_mode, create_graph)
         flows = {id(leaf): result for leaf, result in zip(flowing, results, strict=False)}
-        with RecordingScope(False, False):
-            gradients = [_total(leaf, flows.get(id(leaf)), direct) for leaf in wrt]
+        gradients = [_total(leaf, flows.get(id(leaf)), direct) for leaf in wrt]
     if not retains:
         free(outputs.graph.nodes)
     if create_graph:
@@ -315,12 +313,11 @@ class _Heads:
 
     def differentiate(self, wrt: Sequence[Marked | LeafGroup], training: bool, create_graph: bool
                       ) -> list[Gradient]:
-        """The gradients for leaves `wrt`."""
+        """The gradients for leaves `wrt`, where nothing is recorded."""
         grads = [NDArray(device_of(head._ctx).full(head.shape, head._data.dtype, 1), head._ctx)
                  if grad is None else grad
                  for head, grad in zip(self.heads, self.grads, strict=True)]
-        with RecordingScope(False, training):
-            return differentiate(self.graph, grads, wrt, training, create_graph)
+        return differentiate(self.graph, grads, wrt, training, create_graph)
 
 
 def _freed(what: str) -> MXNetError:
