@@ -74,6 +74,9 @@ class CachedOp:
     parameters : callable, optional
         Returns the arrays of all other variables on a context, by name.  They are bound as they
         are, so writing to them needs no further call; `reset` after they are replaced.
+    per_call : dict of str to callable, optional
+        Functions that return the arrays of further variables on a context, of which there are new
+        ones for each call.
 
     Examples
     --------
@@ -89,7 +92,8 @@ class CachedOp:
     """
 
     def __init__(self, sym: Symbol, flags: Sequence[tuple[str, Flag]] = (),
-                 input_names: Sequence[str] | None = None, parameters: Parameters | None = None):
+                 input_names: Sequence[str] | None = None, parameters: Parameters | None = None,
+                 per_call: Mapping[str, Callable[[Context], NDArray]] | None = None):
         entries = sym.entries if parameters else _with_own_names(sym.entries)
         graph = Graph(entries)
         self._same = [(index, entry.node.name) for index, entry in enumerate(entries)
@@ -102,8 +106,8 @@ class CachedOp:
         self._read = [(name, position) for position, name in enumerate(names)
                       if name in variables]
         self._states = {node.name for node in graph.states}
-        self._parameters = parameters
-        self._names = [name for name in variables if name not in names]
+        self._parameters, self._per_call = parameters, dict(per_call or {})
+        self._names = [name for name in variables if name not in {*names, *self._per_call}]
         ops = [node.op for node in self._graph.nodes if node.op is not None]
         self._has_loops = any(op.runs_subgraphs for op in ops)      # which only executors run
         self._runs_nodes = any(op.shape_of_values is not None for op in ops) or (
@@ -168,6 +172,7 @@ class CachedOp:
         """
         inputs = self._by_name(args)
         ctx = _context(inputs, default_ctx)
+        inputs |= {name: array_on(ctx) for name, array_on in self._per_call.items()}
         bound = self._parameters_on(ctx)
         if bound.recorded and STATE.recording:
             inputs |= {name: array for name, array in bound.recorded.items() if live_entry(array)}

@@ -12,6 +12,7 @@
     base_block.py       `Block`: parameters and children, called on arrays
     call_structure.py   nested lists of arguments and results
     trace_errors.py     errors name the block that they are from
+    op_hook.py          `OpHook`: shows what operators of hybridized calls compute
     hybrid_block.py     `HybridBlock`: called on arrays or symbols, traced, exported
     symbol_block.py     `SymbolBlock`: a network given by a symbol, called on arrays
     block.py            MXNet's module path of these

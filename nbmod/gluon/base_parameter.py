@@ -269,6 +269,11 @@ class Parameter:
     def _ctx_map(self, positions: object) -> None:
         """Do nothing: parameters of other projects copy it together with the list of devices."""
 
+    @property
+    def _is_computed(self) -> bool:
+        """Whether `data` is a user's, which may return another array for each call."""
+        return getattr(self.data, "__func__", None) is not Parameter.data
+
     def data(self, ctx: Context | None = None) -> NDArray:
         """Return the array on a device.
 

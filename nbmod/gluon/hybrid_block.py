@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -20,14 +19,13 @@ from ..checkpoint import save_checkpoint
 from ..context import Context
 from ..core.fork import fresh
 from ..execution.cached_op import CachedOp
-from ..execution.step_monitor import named_inputs, named_outputs
 from ..executor import Executor
-from ..graph import Graph
 from ..ndarray import NDArray
 from ..symbol import Symbol
 from .base_block import Block
 from .base_parameter import DeferredInitializationError, Parameter
 from .call_structure import Format, agree, devices_of, flatten, regroup
+from .op_hook import OpHook
 from .parameter_dict import ParameterDict
 from .trace_errors import name_block
 from .utils import shape_is_known
@@ -76,7 +74,7 @@ class HybridBlock(Block):
         self._out_format: Format | None = None
         self._cached_graph: tuple[()] | tuple[list[Symbol], Symbol] = ()
         self._cached_op: CachedOp | None = None
-        self._op_hook: _OpHook | None = None
+        self._op_hook: OpHook | None = None
         self._traced_by: list[weakref.ref[HybridBlock]] = []
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -293,7 +291,7 @@ class HybridBlock(Block):
             Whether inputs of operators are shown, too.
         """
         super().register_op_hook(callback, monitor_all)
-        self._op_hook = _OpHook(callback, monitor_all)
+        self._op_hook = OpHook(callback, monitor_all)
         if self._cached_op is not None and self._cached_graph:
             self._op_hook.watch(self._cached_op, self._cached_graph[1])
 
@@ -338,8 +336,9 @@ class HybridBlock(Block):
             warn_user(f"Parameter {', '.join(unused)} is not used by any computation. Is this "
                       "intended?")
         own = {name: each for name, each in parameters.items() if name in used}
+        computed = {name: each.data for name, each in own.items() if each._is_computed}
         self._cached_op = CachedOp(outputs, self._flags, names, lambda ctx: {
-            name: each.data(ctx) for name, each in own.items()})
+            name: each.data(ctx) for name, each in own.items() if name not in computed}, computed)
         for parameter in own.values():
             parameter._users.add(self._cached_op)
         if self._op_hook is not None:
@@ -455,33 +454,6 @@ class HybridBlock(Block):
             self._in_format, self._out_format = entry["in_format"], entry["out_format"]
             self._cached_graph = ([symbol.load_json(each) for each in entry["inputs"]],
                                   symbol.load_json(entry["symbol"]))
-
-
-@dataclass(frozen=True)
-class _OpHook:
-    """Shows arrays of a running network to a user's function, with the operators they are of."""
-
-    callback: Callable[[bytes, bytes, NDArray], object]
-    monitor_all: bool
-
-    def watch(self, cached_op: CachedOp, network: Symbol) -> None:
-        """Observe all calls of a network."""
-        ops = dict(_monitored(Graph(network.entries)))
-
-        def show(name: str, array: NDArray) -> None:
-            if name in ops:
-                self.callback(name.encode(), ops[name].encode(), array)
-
-        cached_op.set_monitor_callback(show, self.monitor_all)
-
-
-def _monitored(graph: Graph) -> Iterator[tuple[str, str]]:
-    """Names of inputs and outputs of operators, as monitors see them, and the operators."""
-    for node in graph.nodes:
-        if node.op is not None:
-            names = [*named_inputs(node, range(len(node.inputs))),
-                     *named_outputs(node, range(node.num_outputs))]
-            yield from ((name, node.op.name) for name, _ in names if name.startswith(node.name))
 
 
 def _facts_of(inputs: list[Symbol], args: tuple[Any, ...], outputs: Symbol, fact: str

@@ -150,9 +150,41 @@ def aliases(hybrid):
     return [y, slope, x.grad, *[each.grad() for each in net.collect_params().values()]]
 
 
+class Cubed(gluon.Parameter):
+    """A weight that is computed for each call, as by dropout of weights."""
+
+    def data(self, ctx=None):
+        return super().data(ctx) ** 3
+
+
+def values_computed_for_each_call(hybrid):
+    """Such a weight is trained, shared by two layers, read in both modes and assigned."""
+    net, seen = nn.HybridSequential(), []
+    layer = nn.Dense(WIDTH, "tanh")
+    name = layer.weight.name
+    weight = Cubed(name, shape=(WIDTH, 0), allow_deferred_init=True)
+    layer.params._params[name] = layer._reg_params["weight"] = weight
+    object.__setattr__(layer, "weight", weight)
+    net.add(layer, nn.Dense(WIDTH, "tanh", params=layer.params))
+    net.initialize(mx.init.Constant(0.1))
+    net.hybridize(hybrid)
+    trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.5})
+    for number in range(3):
+        seen.append(net(X))
+        with autograd.record():
+            y = net(X)
+        y.backward()
+        trainer.step(1)
+        seen += [y, weight.grad().copy(), weight.list_data()[0].copy()]
+        if number == 1:
+            weight.set_data(mx.nd.ones((WIDTH, WIDTH)) / 2)
+    return seen
+
+
 @pytest.mark.parametrize("program", [
-    recorded_values_in_parameters, outputs_written_before_backward, calls_in_nested_pauses,
-    calls_inside_an_operator, calls_in_workers, aliases], ids=lambda each: each.__name__)
+    recorded_values_in_parameters, values_computed_for_each_call, outputs_written_before_backward,
+    calls_in_nested_pauses, calls_inside_an_operator, calls_in_workers, aliases],
+    ids=lambda each: each.__name__)
 def test_hybridized_calls_equal_eager_ones(program):
     eager, hybrid = program(False), program(True)
     assert any(each.asnumpy().any() for each in eager)
