@@ -1,11 +1,14 @@
 """The compilers of GPU kernels: which is chosen, what both must make, and how they are compared."""
 
+import ast
 import json
 import os
+import re
 import struct
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import pytest
 
@@ -138,19 +141,90 @@ PRODUCTS = """
 """
 
 
-@pytest.mark.gpu
-@pytest.mark.parametrize("name", setup.REQUIREMENTS)
-def test_products_use_tensor_cores(name, tmp_path):
+def run_by(name, program, tmp_path):
+    """What a program says, as JSON, when it compiles for a device by a compiler."""
     python = setup.find_python(name)
     if python is None:
         pytest.skip("NO KERNEL WAS COMPILED for a device: python -m tests.cuda.setup makes it so")
     env = {key: value for key, value in os.environ.items() if key != "NUMBA_ENABLE_CUDASIM"}
-    done = subprocess.run([python, "-c", textwrap.dedent(PRODUCTS)], capture_output=True, text=True,
+    done = subprocess.run([python, "-c", textwrap.dedent(program)], capture_output=True, text=True,
                           env={**env, "NBMOD_CUDA_COMPILER": name,
                                "NBMOD_CACHE_DIR": str(tmp_path)})
     assert done.returncode == 0, done.stderr[-2000:]
-    count, = json.loads(done.stdout.splitlines()[-1]).values()
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", setup.REQUIREMENTS)
+def test_products_use_tensor_cores(name, tmp_path):
+    count, = run_by(name, PRODUCTS, tmp_path).values()
     assert count >= 16      # a warp's tile of 64 by 32 elements, 16 by 8 for an instruction
+
+
+SEMANTICS = """
+    import json, math, re
+    import numpy as np
+    from nbmod.ops.cuda.runtime import compiler
+    from nbmod.ops.cuda.runtime.launch import cuda, thread, threads
+    from cuda.bindings import nvjitlink
+
+    def unequal(y, x):                  # NaN is unequal to itself
+        y[0] = 1.0 if x[0] != x[0] else 0.0
+
+    def before(y, x, i):                # an index may be negative, as may what is stored
+        y[0] = x[i]
+        y[1] = i
+
+    def rounded(y, x):                  # too large for an integer, or NaN
+        y[0] = math.floor(x[0]) + math.ceil(x[1]) + math.trunc(x[2])
+
+    def counted(y, n):                  # 32 bits, and one division at most
+        for i in range(thread(), n, threads()):
+            y[i] = 0.0
+
+    def divided(y, i):                  # by a constant
+        y[0] = i // 100 + i % 100
+
+    found = {}
+    for function, kinds in ((unequal, "*float32 *float32"), (before, "*int64 *int64 int32"),
+                            (rounded, "*float32 *float32"), (counted, "*float32 int32"),
+                            (divided, "*int32 int32")):
+        codes = compiler._lto_code(function, tuple(kinds.split()), (9, 0), (256, 1))
+        options = ["-arch=sm_90", "-lto", "-O3", "-ptx"]
+        handle = nvjitlink.create(len(options), options)
+        for code in codes:
+            nvjitlink.add_data(handle, nvjitlink.InputType.LTOIR, code, len(code), "part")
+        nvjitlink.complete(handle)
+        text = bytearray(nvjitlink.get_linked_ptx_size(handle))
+        nvjitlink.get_linked_ptx(handle, text)
+        found[function.__name__] = re.findall("^\\s*([a-z][\\w.]+)\\s", text.decode(), re.M)
+    print(json.dumps(found))
+"""
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", setup.REQUIREMENTS)
+def test_what_kernels_mean_does_not_depend_on_the_compiler(name, tmp_path):
+    found = run_by(name, SEMANTICS, tmp_path)
+    assert {"setp.nan.f32", "setp.neu.f32"}.intersection(found["unequal"])
+    assert not [each for each in found["before"] if re.match(r"(cvt|mul\.wide).*u32", each)]
+    assert any(re.match(r"cvt\.s64\.s32|mul\.wide\.s32", each) for each in found["before"])
+    assert {"cvt.rmi.f32.f32", "cvt.rpi.f32.f32", "cvt.rzi.f32.f32"} <= {*found["rounded"]}
+    assert not [each for each in found["rounded"] if re.match(r"cvt\.r\w+\.[su]", each)]
+    divisions = [each for each in found["counted"] if each.startswith("div")]
+    assert divisions in (["div.s32"], ["div.u32"])
+    assert "cvta.to.global.u64" in found["counted"]      # instructions are found at all
+    assert "mul.hi.s32" in found["divided"] and not [
+        each for each in found["divided"] if each.startswith(("div", "rem", "atom"))]
+
+
+def test_what_is_compiled_depends_on_files_of_the_compiler():
+    for name in compiler.PACKAGES:
+        file = Path(compiler.__file__).with_name(f"compiler_{name.replace('-', '_')}.py")
+        text = file.read_text()
+        sources = ast.literal_eval(re.search(r"^SOURCES = (\(.*?\))$", text, re.M | re.S)[1])
+        assert {file.stem, *re.findall(r"^from \.(\w+) import", text, re.M)} <= {*sources}
+        assert all(file.with_name(f"{source}.py").exists() for source in sources)
 
 
 def test_a_simulated_gpu_loads_no_compiler():

@@ -12,6 +12,7 @@ without a GPU, and `driver.py` alone calls NVIDIA's driver.
     int32_typing.py         typing rules for the integers of kernels
     compiler.py             kernels to cubins, without a device; knows which compiler there is
     compiler_mlir.py        the part of it for numba-cuda-mlir
+    lowering_mlir.py        what it lowers otherwise than numba-cuda-mlir does
     compiler_numba_cuda.py  the part of it for numba-cuda
     driver.py               every call of NVIDIA's driver: memory, copies, prepared launches
     graph_replay.py         launches that are started one by one, or replayed as a CUDA graph

@@ -12,9 +12,11 @@ and of the constants that they close over.
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
 import os
 import re
+import sys
 import threading
 from functools import cache
 from importlib import import_module
@@ -67,7 +69,8 @@ def compiler() -> Any:
     """The module that compiles; raises ImportError where its package is not installed.
 
     It has `cuda`, `libdevice` and `types`, as kernels use them; `device_function`, a decorator;
-    `FUNCTIONS`, those of `ptx` by name; and `lto_code(function, kinds, capability, bounds)`.
+    `FUNCTIONS`, those of `ptx` by name; `lto_code(function, kinds, capability, bounds)`; and
+    `SOURCES`, the files of this folder that decide what it makes of the same kernel.
     """
     return import_module(f".compiler_{choice().replace('-', '_')}", __package__)
 
@@ -219,7 +222,8 @@ def _versions() -> tuple[str, ...]:
             versions.append(f"{package} {version(package)}")
         except PackageNotFoundError:
             versions.append(f"no {package}")
-    return tuple(versions)
+    return *versions, *(hashlib.sha256(inspect.getsource(sys.modules[f"{__package__}.{name}"])
+                                       .encode()).hexdigest() for name in compiler().SOURCES)
 
 
 def compiler_name() -> str:

@@ -10,12 +10,15 @@ from numba_cuda_mlir.descriptor import mlir_target
 from numba_cuda_mlir.numba_cuda.typing.templates import signature
 
 from .int32_typing import int32_arithmetic
+from .lowering_mlir import own_lowering
 from .ptx_mlir import FUNCTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["FUNCTIONS", "cuda", "device_function", "libdevice", "lto_code", "types"]
+__all__ = ["FUNCTIONS", "SOURCES", "cuda", "device_function", "libdevice", "lto_code", "types"]
+
+SOURCES = ("compiler_mlir", "int32_typing", "lowering_mlir", "ptx_mlir", "ptx_instructions")
 
 
 def device_function(function: Callable) -> Any:
@@ -32,7 +35,8 @@ def lto_code(function: Callable, kinds: tuple[Any, ...], capability: tuple[int, 
     tools._cached_cc = capability
     try:
         mlir_target.ensure_initialized()
-        with int32_arithmetic(mlir_target.typing_context, types, signature):
+        with own_lowering(capability), int32_arithmetic(mlir_target.typing_context, types,
+                                                        signature):
             code, _ = cuda.compile(function, kinds, cc=capability, output="ltoir", device=False,
                                    abi="numba", launch_bounds=bounds)
     finally:

@@ -21,8 +21,9 @@ from numba.cuda import libdevice, types
 
 from .ptx_numba_cuda import FUNCTIONS
 
-__all__ = ["FUNCTIONS", "cuda", "device_function", "libdevice", "lto_code", "types"]
+__all__ = ["FUNCTIONS", "SOURCES", "cuda", "device_function", "libdevice", "lto_code", "types"]
 
+SOURCES = ("compiler_numba_cuda", "int32_typing", "ptx_numba_cuda", "ptx_instructions")
 
 device_function = cuda.jit(device=True)
 

@@ -4,12 +4,14 @@ The compilers promote the sum of two 32-bit integers to 64 bits, which on a GPU 
 index arithmetic and makes a division by a variable a call of some hundred instructions.  Here
 operations on two int32, or on an int32 and a constant that fits, give an int32, and those on two
 uint32 a uint32.  `np.int64(x)` requests 64 bits, and `np.int32(x << n)` truncates a shift: shifts
-have 64 bits, as numba-cuda generates no code for narrower ones.  The rules apply inside
-`int32_arithmetic()` only; kernels of other packages are typed as usual.
+have 64 bits, as numba-cuda generates no code for narrower ones.  A real number that `math.floor`,
+`math.ceil` or `math.trunc` rounds stays a real one, as it may be too large for an integer.  The
+rules apply inside `int32_arithmetic()` only; kernels of other packages are typed as usual.
 """
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,6 +23,7 @@ _BINARY = ("add", "sub", "mul", "floordiv", "mod", "and_", "or_", "xor")
 _KEYS = frozenset([getattr(operator, name) for name in _BINARY]
                   + [getattr(operator, "i" + name.rstrip("_")) for name in _BINARY]
                   + [operator.neg, operator.pos, operator.invert, range])
+_ROUNDING = (math.floor, math.ceil, math.trunc)
 
 
 @contextmanager
@@ -50,6 +53,8 @@ def _with_rule(usual: Callable[..., Any], types: Any, signature: Any) -> Callabl
     def resolve(function: Any, args: tuple[Any, ...], kws: Any) -> Any:
         default = usual(function, args, kws)
         key = getattr(function, "typing_key", None)
+        if key in _ROUNDING and isinstance(args[0], types.Float):
+            return signature(args[0], args[0])
         if not args or kws or key not in _KEYS:
             return default
         kind = common(args)
