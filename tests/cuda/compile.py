@@ -3,7 +3,8 @@
     python -m tests.cuda.compile             a sample for every kernel, of one element type each
     python -m tests.cuda.compile Conv "" ... all samples whose names start so, in all their types
 
-Each kernel is compiled for one compute capability, in turn, or with `--everywhere` for all.
+Each kernel is compiled for one compute capability, in turn, or with `--everywhere` for all; with
+`--quick` those that differ in numbers only, such as the sizes of windows, are one.
 `tests.cuda.compilers` compares what two compilers make of them.
 
 A `Ghost` replaces the GPU: its arrays have no memory, and kernels launched on it are compiled for
@@ -63,10 +64,10 @@ REGISTERS = 65536
 """Of a multiprocessor, for all threads of the blocks that it runs at once."""
 DOUBLES = 4
 """Instructions in double precision: sine and cosine need one to reduce large arguments."""
-IN_DOUBLE = ("vocabulary_kernel", "density", "gather", "locate_bins")
+IN_DOUBLE = ("vocabulary_kernel", "density", "gather")
 """Kernels with all functions there are, some of which need double precision, and with formulas in
 which too much of a single one would cancel; positions from the end of an axis by indices that are
-not whole numbers; bins of regions, for which numba-cuda-mlir needs some 30 of a few hundred."""
+not whole numbers."""
 
 
 class Ghost(Gpu):
@@ -143,15 +144,16 @@ class Job(NamedTuple):
         return f"{function.__module__}.{function.__name__}{self.kinds} sm_{major}{minor}"
 
 
-def jobs_of(launches: Sequence[Launch], everywhere: bool) -> list[Job]:
-    """The binaries that launches need, each once: kernels with the same code are one, for one
-    compute capability each, in turn, or for all of them."""
-    found = {}
+def jobs_of(launches: Sequence[Launch], everywhere: bool, quick: bool = False) -> list[Job]:
+    """The binaries that launches need, each once: kernels with the same code are one, and with
+    `quick` those with the same code but for numbers, for one compute capability each, in turn, or
+    for all of them."""
+    found: dict[Any, Any] = {}
     for launch in launches:
         launch.check()
         kinds, threads = compiler.kinds_of(launch.args), prod(launch.block)
-        code = compiler.fingerprint(launch.kernel.function), launch.kernel.exact
-        found[code, kinds, threads] = launch.kernel, kinds, threads
+        code = compiler.fingerprint(launch.kernel.function, numbers=not quick), launch.kernel.exact
+        found.setdefault((code, kinds, threads), (launch.kernel, kinds, threads))
     return [Job(*job, capability) for number, job in enumerate(found.values())
             for capability in (CAPABILITIES if everywhere else
                                [CAPABILITIES[number % len(CAPABILITIES)]])]
@@ -346,13 +348,15 @@ def main(argv: Sequence[str] | None = None) -> dict[str, Any]:
     parser.add_argument("names", nargs="*", metavar="NAME", help="beginnings of names of samples")
     parser.add_argument("--everywhere", action="store_true",
                         help="every kernel for every compute capability")
+    parser.add_argument("--quick", action="store_true",
+                        help="one of those kernels that differ in numbers only, such as sizes")
     parser.add_argument("--figures", type=Path, help="write those of every binary to this file")
     options = parser.parse_args(argv)
     CONFIG.cache_dir = Path(os.environ.get("NBMOD_CUDA_CACHE")
                             or setup.environment(compiler.choice()).folder / "cache")
     start = time.perf_counter()
     found = ghost_launches(chosen(options.names), 9 if options.names else 1)
-    JOBS[:] = jobs_of(found, options.everywhere)
+    JOBS[:] = jobs_of(found, options.everywhere, options.quick)
     bound = time.perf_counter()
     kept = len(list(CONFIG.cache_dir.glob("cubins/*")))
     with multiprocessing.get_context("fork").Pool(os.cpu_count()) as pool:

@@ -1,6 +1,6 @@
 """Compare what the two compilers make of every GPU kernel: `python -m tests.cuda.compilers`.
 
-    python -m tests.cuda.compilers [--everywhere] [--out FILE]
+    python -m tests.cuda.compilers [--everywhere | --quick] [--out FILE]
 
 Each compiler runs `tests.cuda.compile` in its environment of `tests.cuda.setup`; no GPU is needed.
 Of all binaries the registers, shared memory, spills and instructions are compared, and those of the
@@ -53,15 +53,15 @@ class Pair(NamedTuple):
         return self.name.rsplit(" ", 1)[1]
 
 
-def compiled(compiler: str, everywhere: bool) -> tuple[dict[str, Any], list[tuple[str, Figures]]]:
+def compiled(compiler: str, options: Sequence[str]
+             ) -> tuple[dict[str, Any], list[tuple[str, Figures]]]:
     """The summary of `tests.cuda.compile` by a compiler, and the figures of every binary."""
     python = str(setup.find_python(compiler))
     env = {key: value for key, value in os.environ.items() if key != "NUMBA_ENABLE_CUDASIM"}
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "figures.json")
         done = subprocess.run(
-            [python, "-m", "tests.cuda.compile", "--figures", file,
-             *(["--everywhere"] if everywhere else [])],
+            [python, "-m", "tests.cuda.compile", "--figures", file, *options],
             env={**env, "NBMOD_CUDA_COMPILER": compiler}, stdout=subprocess.PIPE, text=True,
             check=True)
         return json.loads(done.stdout.splitlines()[-1]), json.loads(file.read_text())
@@ -168,15 +168,19 @@ def _short(pair: Pair) -> str:
 def main(argv: Sequence[str] | None = None) -> int:
     """Compile by both, write the page; 1 if a kernel was not compiled."""
     parser = argparse.ArgumentParser(prog="python -m tests.cuda.compilers")
-    parser.add_argument("--everywhere", action="store_true",
-                        help="every kernel for every compute capability, not one in turn")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--everywhere", action="append_const", dest="which", const="--everywhere",
+                       default=[],
+                       help="every kernel for every compute capability, not one in turn")
+    which.add_argument("--quick", action="append_const", dest="which", const="--quick",
+                       help="one of those kernels that differ in numbers only")
     parser.add_argument("--out", type=Path, help="file of the page; default: standard output")
     options = parser.parse_args(argv)
     missing = [compiler for compiler in COMPILERS if setup.find_python(compiler) is None]
     if missing:
         print(f"NO KERNEL WAS COMPARED: python -m tests.cuda.setup installs {', '.join(missing)}")
         return int(os.environ.get("NBMOD_REQUIRE_CUDA") == "1")
-    both = [compiled(compiler, options.everywhere) for compiler in COMPILERS]
+    both = [compiled(compiler, options.which) for compiler in COMPILERS]
     found = pairs(both[0][1], both[1][1])
     text = "\n".join(report(found, [summary["compiler"] for summary, _ in both])) + "\n"
     if options.out:

@@ -141,9 +141,9 @@ PRODUCTS = """
 """
 
 
-def run_by(name, program, tmp_path):
-    """What a program says, as JSON, when it compiles for a device by a compiler."""
-    python = setup.find_python(name)
+def run_by(name, program, tmp_path, python=None):
+    """What a program says, as JSON, when it compiles for a device by a compiler; "" is any."""
+    python = python or (setup.find_python(name) if name else None)
     if python is None:
         pytest.skip("NO KERNEL WAS COMPILED for a device: python -m tests.cuda.setup makes it so")
     env = {key: value for key, value in os.environ.items() if key != "NUMBA_ENABLE_CUDASIM"}
@@ -216,6 +216,31 @@ def test_what_kernels_mean_does_not_depend_on_the_compiler(name, tmp_path):
     assert "cvta.to.global.u64" in found["counted"]      # instructions are found at all
     assert "mul.hi.s32" in found["divided"] and not [
         each for each in found["divided"] if each.startswith(("div", "rem", "atom"))]
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name, package", [("mlir", "numba-cuda-mlir"),
+                                           ("numba-cuda", "numba-cuda")])
+def test_the_only_compiler_is_used_without_a_setting(name, package, tmp_path):
+    program = """
+        import json
+        from nbmod.ops.cuda.runtime.compiler import compiler, compiler_name
+        print(json.dumps([compiler_name(), compiler().__name__]))
+    """
+    said, module = run_by("", program, tmp_path, setup.find_python(name))
+    assert said.startswith(f"{package} ")
+    assert module.endswith(f"compiler_{name.replace('-', '_')}")
+
+
+@pytest.mark.parametrize("value, other, alike", [
+    (3, 4, True), (2.5, 3.5, True), ((1, 2), (3, 4), True), ((1, 2), (1, 2, 3), False),
+    (True, False, False), (1, 1.0, False), ("x", "y", False), (None, 1, False),
+])
+def test_kernels_that_differ_in_numbers_only_are_one_for_a_quick_check(value, other, alike):
+    one, two = (lambda x, value=each: (lambda: (x, value)) for each in (value, other))
+    one, two = one(0), two(0)
+    assert compiler.fingerprint(one) != compiler.fingerprint(two)
+    assert (compiler.fingerprint(one, False) == compiler.fingerprint(two, False)) == alike
 
 
 def test_what_is_compiled_depends_on_files_of_the_compiler():

@@ -22,6 +22,7 @@ from functools import cache
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
+from numbers import Number
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -78,8 +79,8 @@ def compiler() -> Any:
 def choice() -> str:
     """NBMOD_CUDA_COMPILER, or numba-cuda unless only its successor is installed.
 
-    The successor keeps sums of tensor cores in memory on compute capability 10.0, and has not run
-    on a card yet."""
+    The successor's code has not run on a card yet, and is longer in pooling for compute capability
+    10.0."""
     alone = find_spec("numba_cuda_mlir") and not find_spec("numba_cuda")
     return CONFIG.cuda_compiler or ("mlir" if alone else "numba-cuda")
 
@@ -175,9 +176,10 @@ def _described(log: str, cubin: bytes) -> Cubin:
 # -- the cache ----------------------------------------------------------------------------------
 
 
-def fingerprint(function: Callable) -> str:
-    """A digest of a function's code, of all functions it calls, and of the values it closes
-    over."""
+def fingerprint(function: Callable, numbers: bool = True) -> str:
+    """A digest of a function's code, of all functions it calls, and of the values it closes over.
+
+    numbers: whether functions that differ in the values of numbers have different digests."""
     digest = hashlib.sha256()
     seen: set[int] = set()
     todo: list[Any] = [function]
@@ -200,6 +202,8 @@ def fingerprint(function: Callable) -> str:
             todo += value
         elif isinstance(value, ModuleType):
             digest.update(value.__name__.encode())
+        elif not numbers and type(value) is not bool and isinstance(value, (Number, np.number)):
+            digest.update(f"{type(value).__name__};".encode())
         elif isinstance(value, (type, np.generic, int, float, str, bytes, type(None))):
             digest.update(f"{type(value).__name__} {value!r};".encode())
         else:
