@@ -13,7 +13,8 @@ current interfaces.  `core.import_paths` has paths such as `mx.util`.
     engine.py            options of MXNet's asynchronous engine, which are stored and have no effect
     error.py             `mxnet.error`: error classes by name
     libinfo.py           `mxnet.libinfo`: paths of a shared library that does not exist here
-    c_interface.py       handles and helpers of `mxnet.base`; C functions raise MXNetError
+    c_interface.py       handles and helpers of `mxnet.base`; most C functions raise MXNetError
+    c_functions.py       C functions that copy arrays from and to pointers
     ndarray_doc.py       `mxnet.ndarray_doc`: documentation that scripts add to functions
     symbol_doc.py        `mxnet.symbol_doc`: such documentation for symbols, and output shapes
 

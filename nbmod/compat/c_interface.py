@@ -11,13 +11,12 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Callable, Iterable
+from importlib import import_module
 from typing import Any, NoReturn, cast
 
 import numpy as np
 
 from ..base import MXNetError
-from ..ndarray import mutation
-from ..ops.device import CPU, Device, synchronize
 
 __all__ = ["CachedOpHandle", "CudaKernelHandle", "CudaModuleHandle", "DLPackHandle",
            "DataIterCreatorHandle", "DataIterHandle", "ExecutorHandle", "FunctionHandle",
@@ -37,54 +36,13 @@ KVStoreHandle = NDArrayHandle = OpHandle = ProfileHandle = ctypes.c_void_p
 RecordIOHandle = RtcHandle = SymbolHandle = ctypes.c_void_p
 
 
-def _device_of(handle: Any) -> Device:
-    return CPU if isinstance(handle, np.ndarray) else cast(Device, handle.device)
-
-
-def _elements(name: str, handle: Any, size: Any) -> int:
-    """Return the bytes of an array, whose number of elements must be `size`."""
-    if not (isinstance(handle, np.ndarray) or hasattr(handle, "device")):
-        raise MXNetError(f"_LIB.{name}: the handle is a {type(handle).__name__}, expected that of "
-                         "a dense array: x.handle")
-    count = int(getattr(size, "value", size))
-    if count != handle.size:
-        raise MXNetError(f"_LIB.{name}: the array has {handle.size} elements, {count} were to be "
-                         "copied; the size counts elements, not bytes")
-    return int(handle.size * handle.dtype.itemsize)
-
-
-def _copy_to_cpu(handle: Any, data: Any, size: Any) -> int:
-    nbytes = _elements("MXNDArraySyncCopyToCPU", handle, size)
-    host = np.ascontiguousarray(_device_of(handle).to_numpy(handle))
-    ctypes.memmove(data, host.ctypes.data, nbytes)
-    return 0
-
-
-def _copy_from_cpu(handle: Any, data: Any, size: Any) -> int:
-    nbytes = _elements("MXNDArraySyncCopyFromCPU", handle, size)
-    host = np.empty(handle.shape, handle.dtype)
-    ctypes.memmove(host.ctypes.data, data, nbytes)
-    _device_of(handle).copy(host, handle)
-    mutation.written(handle)
-    return 0
-
-
-def _wait(*handles: Any) -> int:
-    synchronize()
-    return 0
-
-
-_FUNCTIONS: dict[str, Callable[..., int]] = {
-    "MXNDArraySyncCopyToCPU": _copy_to_cpu, "MXNDArraySyncCopyFromCPU": _copy_from_cpu,
-    **dict.fromkeys(("MXNDArrayWaitToRead", "MXNDArrayWaitToWrite", "MXNDArrayWaitAll"), _wait)}
-
-
 class _Library:
     """Stands for `libmxnet.so`."""
 
     def __getattr__(self, name: str) -> Callable[..., int]:
-        if name in _FUNCTIONS:
-            return _FUNCTIONS[name]
+        functions = import_module(f"{__package__}.c_functions").FUNCTIONS  # `base` is below it
+        if name in functions:
+            return cast(Callable[..., int], functions[name])
 
         def call(*args: Any) -> NoReturn:
             raise MXNetError(f"_LIB.{name}: nbmod is written in Python and has no C library; use "
