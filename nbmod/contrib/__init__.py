@@ -9,9 +9,9 @@
     text/               vocabularies and pre-trained word vectors
     simpledet/          operators of SimpleDet's fork of MXNet, loaded when one is used
 
-Begin with `autograd.py`.  Imports `autograd`, `base`, `compat.c_interface`, `context`, `core.registry`, `gluon`,
-`graph`, `io`, `metric.eval_metric`, `module`, `ndarray`, `onnx`, `operator.register_op`, `ops`,
-`passes` and `symbol`.
+Begin with `autograd.py`.  Imports `autograd`, `base`, `compat.c_interface`, `context`,
+`core.registry`, `gluon`, `graph`, `io`, `metric.eval_metric`, `module`, `ndarray`, `onnx`,
+`operator.register_op`, `ops`, `passes` and `symbol`.
 """
 
 from __future__ import annotations
