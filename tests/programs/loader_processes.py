@@ -100,6 +100,8 @@ def main(what: str) -> None:
         except mx.MXNetError as error:
             print("thread_pool=True" in str(error))
         return
+    # What runs in the background of a shell without job control starts with SIGINT ignored.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     loader = DataLoader(Slow(), 4, num_workers=2)
     epoch = iter(loader)
     try:
