@@ -12,6 +12,7 @@ ended.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from math import prod
 from typing import Any, Protocol
 
@@ -59,21 +60,31 @@ class Machine:
 
     def __init__(self, program: Program, memory: Memory, grid: Sequence[int], block: Sequence[int],
                  numbers: np.ndarray, parameters: Sequence[np.generic]):
-        self.program, self.memory, self.parameters = program, memory, parameters
+        self.memory = memory
         size = prod(block)
-        self.count = size * len(numbers)
+        thread = np.arange(size * len(numbers))
+        self.owner = thread
+        self.block_index, in_block = thread // size, thread % size
+        self.warp_start = thread - in_block % WARP
+        self.warp_size = np.minimum(WARP, size - (in_block // WARP) * WARP)
+        self.special = _special(grid, block, numbers[self.block_index], in_block)
+        self.shared_bytes = -(-program.shared_bytes // 16) * 16
+        self.local_bytes = -(-program.stack_bytes // 16) * 16
+        self.shared = np.full(self.shared_bytes * len(numbers), 0xFF, np.uint8)
+        self.local = np.full(self.local_bytes * len(thread), 0xFF, np.uint8)
+        self.constants, self.constant_at = _constants(program)
+        self._begin(program, 0)
+        for name, (position, stored) in program.parameters.items():
+            number = np.asarray(parameters[position])
+            bits = number.view(f"u{number.itemsize}").astype(f"u{stored.itemsize}")
+            self.slots[Address(name, 0)] = np.broadcast_to(bits, self.count)
+
+    def _begin(self, program: Program, local_start: int) -> None:
+        """Let all threads be at the beginning of a program; its local memory begins there."""
+        self.program, self.local_start, self.count = program, local_start, len(self.owner)
         self.registers = {name: np.zeros(self.count, bits)
                           for name, bits in program.registers.items()}
-        self.shared_bytes = -(-program.shared_bytes // 16) * 16
-        self.local_bytes = -(-program.local_bytes // 16) * 16
-        self.shared = np.full(self.shared_bytes * len(numbers), 0xFF, np.uint8)
-        self.local = np.full(self.local_bytes * self.count, 0xFF, np.uint8)
-        self.constants, self.constant_at = _constants(program)
-        thread = np.arange(self.count)
-        self.block_index, self.in_block = thread // size, thread % size
-        self.warp_start = thread - self.in_block % WARP
-        self.warp_size = np.minimum(WARP, size - (self.in_block // WARP) * WARP)
-        self.special = _special(grid, block, numbers[self.block_index], self.in_block)
+        self.slots: dict[Address, np.ndarray] = {}
         self.next = np.zeros(self.count, np.int64)
         self.waits = np.zeros(self.count, bool)
 
@@ -183,7 +194,9 @@ class Machine:
 
     def _address_of(self, name: str) -> int:
         """The address of an array in its own kind of memory."""
-        for names in (self.program.shared, self.program.local, self.constant_at):
+        if name in self.program.local:
+            return self.program.local[name] + self.local_start
+        for names in (self.program.shared, self.constant_at):
             if name in names:
                 return names[name]
         raise PtxError(f"{name} is not known")
@@ -237,7 +250,7 @@ class Machine:
             return self.memory.data.view(dtype), start // dtype.itemsize
         data, each, owners = {
             "shared": (self.shared, self.shared_bytes, self.block_index[everyone]),
-            "local": (self.local, self.local_bytes, everyone),
+            "local": (self.local, self.local_bytes, self.owner[everyone]),
             "const": (self.constants, len(self.constants), np.zeros_like(everyone))}[space]
         if ((start < 0) | (start + size > each)).any():
             raise PtxError(f"byte {int(start.max())} of {each} of {space} memory")
@@ -249,10 +262,7 @@ class Machine:
         assert isinstance(address, Address)
         dtype = np.dtype(TYPES[kind])
         if space == "param":
-            position, stored = self.program.parameters[address.base]
-            number = np.asarray(self.parameters[position])
-            bits = number.view(f"u{number.itemsize}").astype(f"u{stored.itemsize}")
-            return self.write(target, np.broadcast_to(bits, self.count)[where], where)
+            return self.write(target, self.slots[address][where].view(dtype), where)
         targets = target if isinstance(target, tuple) else (target,)
         length = len(np.arange(self.count)[where])
         values = [np.empty(length, dtype) for _ in targets]
@@ -268,6 +278,10 @@ class Machine:
         assert isinstance(address, Address)
         kind = instruction.types[-1]
         dtype = np.dtype(TYPES[kind])
+        if instruction.space == "param":
+            slot = self.slots.setdefault(address, np.zeros(self.count, f"u{dtype.itemsize}"))
+            slot[where] = np.asarray(self.read(source, kind, where)).view(slot.dtype)
+            return
         sources = source if isinstance(source, tuple) else (source,)
         length = len(np.arange(self.count)[where])
         values = [np.broadcast_to(self.read(each, kind, where), length) for each in sources]
@@ -346,6 +360,26 @@ class Machine:
         value = self.read(name.lstrip("!"), "pred", where)
         return ~value if name.startswith("!") else value
 
+    def _call(self, instruction: Instruction, where: Any) -> None:
+        """Run a function: a machine of the threads that call it, on the memory of this one."""
+        *returned, name, arguments = instruction.operands
+        results = returned[0] if returned else ()
+        assert isinstance(results, tuple) and isinstance(arguments, tuple)
+        inner = copy(self)
+        everyone = np.arange(self.count)[where]
+        for what in ("owner", "block_index", "warp_start", "warp_size"):
+            setattr(inner, what, getattr(self, what)[everyone])
+        inner.special = {word: values[everyone] for word, values in self.special.items()}
+        callee = self.program.functions[str(name)]
+        inner._begin(callee, self.local_start + self.program.local_bytes)
+        for own, given in zip(callee.parameters, arguments, strict=True):
+            inner.slots[Address(own, 0)] = self.slots[Address(str(given), 0)][everyone]
+        inner.run()
+        for own, target in zip(callee.results, results, strict=True):
+            value = inner.slots[Address(own, 0)]
+            slot = self.slots.setdefault(Address(str(target), 0), np.zeros(self.count, value.dtype))
+            slot[everyone] = value
+
     def _move(self, instruction: Instruction, where: Any) -> None:
         target, source = instruction.operands
         kind = instruction.types[0]
@@ -390,7 +424,7 @@ def _nothing(machine: Machine, instruction: Instruction, where: Any) -> None:
 SPECIAL: dict[str, Callable[[Machine, Instruction, Any], None]] = {
     "ld": Machine._load, "ldu": Machine._load, "st": Machine._store, "atom": Machine._atomic,
     "red": Machine._atomic, "mov": Machine._move, "selp": Machine._select, "slct": Machine._select,
-    "cvta": Machine._convert_address, **WARPS,
+    "cvta": Machine._convert_address, "call": Machine._call, **WARPS,
     **dict.fromkeys(("membar", "fence", "prefetch", "nanosleep", "bar", "barrier"), _nothing)}
 """Instructions that do more than compute, by name."""
 

@@ -1,7 +1,7 @@
 """Kernels in PTX, NVIDIA's instructions for any GPU, as lists of instructions.
 
-Reads what NVIDIA's linker writes of a kernel with all functions inlined: one entry, registers,
-arrays in shared and local memory, and instructions.  `ptx_machine` runs them.
+Reads what NVIDIA's linker writes of a kernel: one entry and the functions that are not part of it,
+each with registers, arrays in shared and local memory, and instructions.  `ptx_machine` runs them.
 
 The language is described in NVIDIA's "Parallel Thread Execution ISA".
 """
@@ -82,6 +82,15 @@ class Program:
     """Number of the instruction that follows."""
     targets: dict[str, list[str]] = field(default_factory=dict)
     """Labels of a table of branches."""
+    results: list[str] = field(default_factory=list)
+    """Names of what a function returns."""
+    functions: dict[str, Program] = field(default_factory=dict)
+    """Functions that it may call, by name."""
+
+    @property
+    def stack_bytes(self) -> int:
+        """Local memory of a thread, calls included: no function calls itself."""
+        return self.local_bytes + sum(each.local_bytes for each in self.functions.values())
 
 
 ARRAY = re.compile(r"\.(?:visible \.|extern \.)?(shared|local|global|const)\s+(?:\.align (\d+) )?"
@@ -94,16 +103,50 @@ STATEMENT = re.compile(r"(?:@(!?)(%\w+)\s+)?([\w.:]+)\s*(.*)$", re.S)
 def parse(text: str) -> Program:
     """The program of PTX with one kernel."""
     text = re.sub(r"//[^\n]*", "", text)
-    program = Program()
-    head, _, body = text[text.index(".entry"):].partition("{")
-    for position, (kind, name) in enumerate(PARAMETER.findall(head + "\n")):
-        program.parameters[name] = position, np.dtype(TYPES[kind])
+    parts = [_part(text[found.start():]) for found in HEAD.finditer(text)]
+    programs = {name: _parsed(head, body) for name, head, body in parts if body}
+    kernel = next(programs.pop(name) for name, head, _ in parts if ".entry" in head)
     for space, align, kind, name, size, values in ARRAY.findall(text):
-        _declare(program, space, int(align or 1), np.dtype(TYPES[kind]), name, int(size or 1),
-                 values)
+        if space in ("global", "const"):
+            kernel.constants[name] = _contents(np.dtype(TYPES[kind]), int(size or 1), values)
+        elif space == "shared" and name not in kernel.shared:
+            _reserve(kernel, space, int(align or 1), np.dtype(TYPES[kind]), name, int(size or 1))
+    kernel.functions = programs
+    for function in programs.values():
+        function.functions, function.constants = programs, kernel.constants
+        function.shared = kernel.shared
+    return kernel
+
+
+HEAD = re.compile(r"\.(?:entry|func)\b")
+
+
+def _part(text: str) -> tuple[str, str, str]:
+    """Name, head and body of a kernel or function; a declaration has no body."""
+    head = re.match(r"[^{;]*", text)
+    assert head
+    name = re.findall(r"(?:^\.entry|\)|^\.func)\s*([\w$]+)\s*\(", head[0])[0]
+    if text[head.end()] == ";":
+        return name, head[0], ""
+    depth = 0
+    for brace in re.finditer(r"[{}]", text[head.end():]):
+        depth += 1 if brace[0] == "{" else -1
+        if not depth:
+            return name, head[0], text[head.end() + 1:head.end() + brace.start()]
+    raise PtxError(f"the body of {name} does not end")
+
+
+def _parsed(head: str, body: str) -> Program:
+    program = Program()
+    results, _, rest = head.rpartition(")")[0].rpartition("(")
+    program.results = [name for _, name in PARAMETER.findall(results + ")")]
+    for position, (kind, name) in enumerate(PARAMETER.findall(rest + "\n")):
+        program.parameters[name] = position, np.dtype(TYPES[kind])
+    for space, align, kind, name, size, _ in ARRAY.findall(body):
+        _reserve(program, space, int(align or 1), np.dtype(TYPES[kind]), name, int(size or 1))
     for kind, prefix, count in REGISTERS.findall(body):
         program.registers.update({f"{prefix}{i}": _bits(kind) for i in range(int(count))})
-    body = REGISTERS.sub("", ARRAY.sub("", body[:body.rindex("}")]))
+    body = REGISTERS.sub("", ARRAY.sub("", body))
     body = re.sub(r"([\w$]+):\s*\.branchtargets([^;]*);", lambda found: program.targets.update({
         found[1]: [label.strip() for label in found[2].split(",")]}) or "", body)
     _read_statements(program, body)
@@ -115,13 +158,13 @@ def _bits(kind: str) -> type:
     return np.bool_ if kind == "pred" else np.dtype(f"u{np.dtype(TYPES[kind]).itemsize}").type
 
 
-def _declare(program: Program, space: str, align: int, dtype: np.dtype, name: str, size: int,
-             values: str) -> None:
-    if space in ("global", "const"):
-        numbers = [int(value, 0) for value in values.split(",") if value.strip()]
-        program.constants[name] = np.array(numbers + [0] * (size - len(numbers))).astype(
-            dtype).tobytes()
-        return
+def _contents(dtype: np.dtype, size: int, values: str) -> bytes:
+    numbers = [int(value, 0) for value in values.split(",") if value.strip()]
+    return np.array(numbers + [0] * (size - len(numbers))).astype(dtype).tobytes()
+
+
+def _reserve(program: Program, space: str, align: int, dtype: np.dtype, name: str, size: int
+             ) -> None:
     used = program.shared_bytes if space == "shared" else program.local_bytes
     start = -(-used // align) * align
     getattr(program, space)[name] = start
@@ -137,7 +180,7 @@ def _read_statements(program: Program, body: str) -> None:
         if statement.startswith(".reg"):
             kind, names = re.fullmatch(r"\.reg \.(\w+)\s+(.*)", statement, re.S).groups()
             program.registers.update({name.strip(): _bits(kind) for name in names.split(",")})
-        elif statement.strip("{}"):
+        elif statement.strip("{}") and not statement.startswith(".param"):
             program.instructions.append(_instruction(statement))
 
 
@@ -163,7 +206,7 @@ def _split(text: str) -> list[str]:
 
 
 def _operand(text: str) -> Operand:
-    if text.startswith("{"):
+    if text.startswith(("{", "(")):
         return tuple(map(_operand, _split(text[1:-1])))
     if text.startswith("["):
         base, _, offset = text[1:-1].replace(" ", "").partition("+")

@@ -29,13 +29,14 @@ class Memory:
             raise PtxError("an address outside of all arrays")
 
 
-def ran(body: str, array: np.ndarray, threads: int, blocks: int = 1, shared: int = 64
+def ran(body: str, array: np.ndarray, threads: int, blocks: int = 1, functions: str = ""
         ) -> np.ndarray:
     """The array after a kernel on its address, which is in %rd1; %r1 is the thread, and %rd2 the
     address of its own word."""
     text = f"""
 .version 8.0
 .target sm_80
+{functions}
 .visible .entry kernel(
 	.param .u64 kernel_param_0
 )
@@ -45,7 +46,7 @@ def ran(body: str, array: np.ndarray, threads: int, blocks: int = 1, shared: int
 	.reg .f32 	%f<9>;
 	.reg .b32 	%r<30>;
 	.reg .b64 	%rd<9>;
-	.shared .align 4 .b8 	room[{shared}];
+	.shared .align 4 .b8 	room[64];
 
 	ld.param.u64 	%rd1, [kernel_param_0];
 	mov.u32 	%r1, %tid.x;
@@ -167,6 +168,55 @@ def test_atomic_operations_see_one_another():
                 "setp.ne.s32 %p1, %r1, 0; @%p1 st.global.u32 [%rd2], %r4;",
                 np.zeros(6, np.int32), 6)
     np.testing.assert_array_equal(found, [15, 0, 1, 3, 6, 10])
+
+
+def test_functions_have_registers_and_local_memory_of_their_own():
+    """Threads whose number is odd call one that loops as often as that says, on its stack."""
+    found = ran("""
+	and.b32 	%r4, %r1, 1;
+	setp.eq.s32 	%p1, %r4, 0;
+	@%p1 bra 	$L_end;
+	{ // callseq 0, 0
+	.param .b32 param0;
+	st.param.b32 	[param0+0], %r1;
+	.param .b32 retval0;
+	call.uni (retval0),
+	triangle,
+	(
+	param0
+	);
+	ld.param.b32 	%r5, [retval0+0];
+	} // callseq 0
+	add.s32 	%r5, %r5, %r4;
+	st.global.u32 	[%rd2], %r5;
+$L_end:""", np.zeros(8, np.int32), 8, functions="""
+.func (.param .b32 func_retval0) triangle(
+	.param .b32 triangle_param_0
+)
+{
+	.local .align 8 .b8 	__local_depot1[8];
+	.reg .pred 	%p<3>;
+	.reg .b32 	%r<5>;
+	.reg .b64 	%SP<2>;
+
+	mov.u64 	%SP0, __local_depot1;
+	cvta.local.u64 	%SP1, %SP0;
+	ld.param.u32 	%r1, [triangle_param_0];
+	mov.u32 	%r2, 0;
+	st.u32 	[%SP1+4], %r2;
+$L_again:
+	ld.local.u32 	%r2, [%SP0+4];
+	add.s32 	%r2, %r2, %r1;
+	st.u32 	[%SP1+4], %r2;
+	add.s32 	%r1, %r1, -1;
+	setp.gt.s32 	%p1, %r1, 0;
+	@%p1 bra 	$L_again;
+	ld.u32 	%r4, [%SP1+4];
+	st.param.b32 	[func_retval0+0], %r4;
+	ret;
+}
+""")
+    np.testing.assert_array_equal(found, [0, 1 + 1, 0, 6 + 1, 0, 15 + 1, 0, 28 + 1])
 
 
 @pytest.mark.parametrize("code, said", [
