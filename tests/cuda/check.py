@@ -41,7 +41,7 @@ from nbmod.ops.cuda.device import gpu_memory
 from tests.cases import Sample, all_samples
 from tests.sample_runs import run
 
-__all__ = ["SampleResult", "check_sample", "main", "sample_names"]
+__all__ = ["SampleResult", "check_sample", "compare", "main", "sample_names"]
 
 PATIENCE = 120
 """Seconds that a sample may take, compilation included."""
@@ -96,7 +96,7 @@ def check_sample(name: str, seed: int = 0) -> SampleResult:
     runs = [*((dtype, "write") for dtype in sample.dtypes), (sample.dtypes[0], "add")]
     try:
         for dtype, request in runs:
-            _compare(result, sample, dtype, request)
+            compare(result, sample, dtype, request)
     except Exception as error:      # noqa: BLE001  whatever it is, it is this sample's result
         result.skipped = NO_TWIN in str(error)
         result.error = "" if result.skipped else f"{type(error).__name__}: {error}"
@@ -104,7 +104,8 @@ def check_sample(name: str, seed: int = 0) -> SampleResult:
     return result
 
 
-def _compare(result: SampleResult, sample: Sample, dtype: str, request: str) -> None:
+def compare(result: SampleResult, sample: Sample, dtype: str, request: str) -> None:
+    """Run a sample on both devices in a type, and note the largest difference."""
     grad = dict.fromkeys(sample.differentiated(dtype), request)
     sides = []
     for place in (gpu(0), cpu(0)):
@@ -118,7 +119,10 @@ def _compare(result: SampleResult, sample: Sample, dtype: str, request: str) -> 
     pairs += [(f"{part} {arg}", got[part][arg], theirs) for part in ("grads", "aux", "args")
               for arg, theirs in want[part].items()]
     for what, mine, theirs in pairs:
-        error = _error(mine, theirs, tolerance)
+        close = tolerance
+        if not close and theirs.dtype.kind == "f":      # a function of integers
+            close = sample.tolerance(theirs.dtype.name)
+        error = _error(mine, theirs, close)
         if not error <= result.worst:
             result.worst, result.where = error, f"{dtype} {request}, {what}"
     result.runs += 1

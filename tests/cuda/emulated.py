@@ -1,6 +1,7 @@
 """Run the code that compilers make for GPUs, without a GPU.
 
     python -m tests.cuda.emulated [NAME...] [--types N] [--capability 8.0] [--part I/N]
+    python -m tests.cuda.emulated --networks
 
 Compares a sample for every kernel, or those whose names begin so, on the CPU and on an emulated
 card: the compiler of NBMOD_CUDA_COMPILER and NVIDIA's linker make PTX of every kernel, as for a
@@ -184,8 +185,8 @@ def _program(kernel: CudaKernel, kinds: tuple[str, ...], capability: tuple[int, 
 
 driver.Card = Card      # type: ignore[misc, assignment]  # before `device` asks for it
 
-from tests.cuda.check import NO_TWIN, SampleResult  # noqa: E402
-from tests.cuda.check import _compare as compare  # noqa: E402
+from nbmod.ops.cuda.check import main as check_networks  # noqa: E402
+from tests.cuda.check import NO_TWIN, SampleResult, compare  # noqa: E402
 from tests.cuda.compile import chosen  # noqa: E402
 
 
@@ -229,8 +230,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--capability", default="8.0", help="of the card; default: %(default)s")
     parser.add_argument("--part", default="0/1", metavar="I/N",
                         help="every Nth sample from number I on")
+    parser.add_argument("--networks", action="store_true",
+                        help="the networks of `python -m nbmod.ops.cuda.check` instead")
     options = parser.parse_args(argv)
     Card.capability = tuple(map(int, options.capability.split(".")))  # type: ignore[assignment]
+    if options.networks:
+        return check_networks(options.names)
     first, step = map(int, options.part.split("/"))
     CONFIG.check = 1    # memory is NaN at first
     samples = dict([*chosen(options.names).items()][first::step])

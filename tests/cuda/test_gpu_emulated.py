@@ -11,8 +11,10 @@ import pytest
 from tests.cuda import compilers, ptx_machine, setup
 from tests.cuda.ptx_program import PtxError, parse
 
-SAMPLES = ("exp-0", "sum-0", "softmax-0", "sort-0", "dot-0", "_contrib_DeformableConvolution-0")
-"""Elements, shuffles, shared memory, local arrays, tiles, and float positions that are rounded."""
+SAMPLES = ("exp-0", "sum-0", "softmax-0", "sort-0", "dot-0", "_contrib_DeformableConvolution-0",
+           "_contrib_ROIAlign-0", "_power_scalar-1")
+"""Elements, shuffles, shared memory, local arrays, tiles, float positions that are rounded, -1 in
+tuples, and functions that are called."""
 BASE = 1 << 32
 
 

@@ -79,8 +79,8 @@ def compiler() -> Any:
 def choice() -> str:
     """NBMOD_CUDA_COMPILER, or numba-cuda unless only its successor is installed.
 
-    The successor's code has not run on a card yet, and is longer in pooling for compute capability
-    10.0."""
+    The successor's 0.6 makes wrong code of what `lowering_mlir` corrects, and kernels of users may
+    have more of it; on compute capability 10.0 its code of pooling is longer."""
     alone = find_spec("numba_cuda_mlir") and not find_spec("numba_cuda")
     return CONFIG.cuda_compiler or ("mlir" if alone else "numba-cuda")
 

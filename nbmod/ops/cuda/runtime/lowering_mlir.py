@@ -2,6 +2,7 @@
 
     !=              it compares floats as ordered, so that NaN would equal NaN
     p[i]            it extends negative indices, and values for wider integers, with zeros
+    a, b = f(x)     it extends integers with zeros where tuples of other types are joined
     range           it counts in 64 bits, by two divisions, and checks that the step is not 0
     //              it tests signs of products, which takes more instructions than of remainders
     cuda.threadIdx  it reads registers by PTX whose range the optimizer does not know
@@ -20,7 +21,7 @@ from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
-from numba_cuda_mlir import cuda, types
+from numba_cuda_mlir import cuda, lowering_utilities, types
 from numba_cuda_mlir._mlir import ir
 from numba_cuda_mlir._mlir.dialects import arith, func, gpu, llvm, memref
 from numba_cuda_mlir.linker import Linker
@@ -50,12 +51,19 @@ def own_lowering(capability: tuple[int, int]) -> Iterator[None]:
     """Context in which kernels for a compute capability are lowered by the functions of this
     file."""
     usual, operators = MLIRLower._lookup_actual_function, _operator_mapping()
+    extend = lowering_utilities._convert_integer_to_integer
 
     def lookup(builder: Any, function: Any, signature: Any) -> Any:
         return _own(function, signature, capability) or usual(builder, function, signature)
 
+    def extended(value: Any, target: Any, *, signed: bool | None = None) -> Any:
+        if signed is None:      # not known there: the integers of kernels have a sign
+            signed = value.type.width > 1
+        return extend(value, target, signed=signed)
+
     with ExitStack() as stack:
         for owner, name, value in (
+                (lowering_utilities, "_convert_integer_to_integer", extended),
                 (MLIRLower, "_lookup_actual_function", lookup),
                 (usual_cuda, "_get_dim3_attribute", _register),
                 (Linker, "complete", lambda linker: SimpleNamespace(code=b""))):
