@@ -240,7 +240,7 @@ def test_samples_agree(compiler):
     python = setup.find_python(compiler)
     if python is None:
         pytest.skip("python -m tests.cuda.setup has not made the environment of this compiler")
-    environment = {key: value for key, value in os.environ.items() if key != "NUMBA_ENABLE_CUDASIM"}
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("NUMBA_")}
     done = subprocess.run([python, "-m", "tests.cuda.emulated", *SAMPLES], capture_output=True,
                           text=True, env={**environment, "NBMOD_CUDA_COMPILER": compiler})
     assert done.returncode == 0 and "0 failed" in done.stdout, done.stdout + done.stderr
