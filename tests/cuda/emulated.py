@@ -33,7 +33,7 @@ os.environ.setdefault("NUMBA_NUM_THREADS", "1")
 import numpy as np
 
 from nbmod.core.config import CONFIG
-from nbmod.ops.cuda.runtime import compiler, driver
+from nbmod.ops.cuda.runtime import compiler, driver, simulator
 from nbmod.ops.cuda.runtime.device_memory import Array
 from nbmod.ops.cuda.runtime.launch import CudaKernel, Launch
 from tests.cuda import ptx_machine
@@ -58,28 +58,15 @@ def ptx_of(kernel: CudaKernel, kinds: tuple[str, ...], capability: tuple[int, in
     path = CONFIG.cache_dir / "ptx" / f"{kernel.function.__name__}_{key}"
     if path.exists():
         return path.read_text()
-    text = _linked(compiler._lto_code(kernel.function, kinds, capability, bounds), capability,
-                   ["-fma=0"] if kernel.exact else [])
+    codes = compiler._lto_code(kernel.function, kinds, capability, bounds)
+    options = ("-ptx", "-fma=0") if kernel.exact else ("-ptx",)
+    with compiler.linked(codes, capability, options) as (nvjitlink, handle):
+        code = bytearray(nvjitlink.get_linked_ptx_size(handle))
+        nvjitlink.get_linked_ptx(handle, code)
+    text = bytes(code).rstrip(b"\0").decode()
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
     return text
-
-
-def _linked(codes: Sequence[bytes], capability: tuple[int, int], more: Sequence[str]) -> str:
-    from cuda.bindings import nvjitlink
-
-    major, minor = capability
-    options = [f"-arch=sm_{major}{minor}", "-lto", "-ptx", "-O3", *more]
-    handle = nvjitlink.create(len(options), options)
-    try:
-        for number, data in enumerate(codes):
-            nvjitlink.add_data(handle, nvjitlink.InputType.LTOIR, data, len(data), f"part{number}")
-        nvjitlink.complete(handle)
-        text = bytearray(nvjitlink.get_linked_ptx_size(handle))
-        nvjitlink.get_linked_ptx(handle, text)
-    finally:
-        nvjitlink.destroy(handle)
-    return bytes(text).rstrip(b"\0").decode()
 
 
 class Memory:
@@ -120,61 +107,33 @@ class Block:
     """An allocation."""
 
     def __init__(self, memory: Memory, nbytes: int):
-        self.start = memory.allocate(nbytes)
+        self.memory, self.start = memory, memory.allocate(nbytes)
         self.address = memory.base + self.start
         weakref.finalize(self, memory.release, self.start, nbytes).atexit = False
 
+    def part(self, offset: int, nbytes: int) -> np.ndarray:
+        """Some of its bytes."""
+        start = self.start + offset
+        return self.memory.data[start:start + nbytes]
 
-class Card:
-    """The emulated card, with the interface of `driver.Card`."""
+
+class Card(simulator.Card):
+    """The emulated card: copies are those of the simulator, launches run PTX."""
 
     capability = (8, 0)
-    name = "gpu(0)"
-
-    @staticmethod
-    def count() -> int:
-        return 1
-
-    @staticmethod
-    def trouble() -> str:
-        return ""
 
     def __init__(self, number: int):
-        self.number = number
+        super().__init__(number)
         self.device_memory = Memory()
-
-    def select(self) -> None:
-        """There is no other one."""
 
     def memory(self) -> tuple[int, int]:
         return BYTES - self.device_memory.used, BYTES
 
-    def allocate(self, nbytes: int) -> Block:
+    def allocate(self, nbytes: int) -> Block:  # type: ignore[override]
         return Block(self.device_memory, nbytes)
 
-    def _bytes(self, block: Any, offset: int, nbytes: int) -> np.ndarray:
-        start = block.start + offset
-        return self.device_memory.data[start:start + nbytes]
-
-    def upload(self, host: np.ndarray, block: Any, offset: int) -> None:
-        self._bytes(block, offset, host.nbytes)[:] = host.reshape(-1).view(np.uint8)
-
-    def download(self, block: Any, offset: int, host: np.ndarray) -> None:
-        host.reshape(-1).view(np.uint8)[:] = self._bytes(block, offset, host.nbytes)
-
-    def move(self, source: tuple[Any, int], target: tuple[Any, int], nbytes: int) -> None:
-        self._bytes(*target, nbytes)[:] = self._bytes(*source, nbytes).copy()
-
-    def receive(self, _other: Card, source: tuple[Any, int], target: tuple[Any, int], nbytes: int
-                ) -> bool:
-        self.move(source, target, nbytes)
-        return True
-
-    def prepare(self, launch: Launch, holds: bool = True) -> PreparedLaunch:
+    def prepare(self, launch: Launch, holds: bool = True) -> PreparedLaunch:  # type: ignore[override]
         return PreparedLaunch(self, launch)
-
-    def synchronize(self) -> None:
-        """Launches have ended."""
 
 
 @cache

@@ -171,9 +171,7 @@ class Machine:
                 return value
             if value.dtype.kind == "b":
                 return value.astype(dtype)
-            if value.dtype.itemsize > dtype.itemsize:
-                value = value.astype(f"u{dtype.itemsize}")
-            elif value.dtype.itemsize < dtype.itemsize:
+            if value.dtype.itemsize != dtype.itemsize:
                 value = value.astype(f"u{dtype.itemsize}")
             return value.view(dtype)
         if isinstance(operand, float) or dtype.kind == "f":

@@ -138,15 +138,6 @@ def _funnel(instruction: Instruction, low: Any, high: Any, count: Any) -> Any:
     return (whole >> count).astype(np.uint32)
 
 
-def _minimum(a: Any, b: Any) -> Any:
-    """That of numbers; NaN where both are."""
-    return np.fmin(a, b)
-
-
-def _maximum(a: Any, b: Any) -> Any:
-    return np.fmax(a, b)
-
-
 def _limit(pick: Operation, quiet: Operation, strict: Operation) -> Operation:
     in_floats, with_nan = _float(quiet), _float(strict)
 
@@ -321,8 +312,8 @@ OPERATIONS: dict[str, Operation] = {
     "fma": _by_kind(_mad, _fma),
     "div": _by_kind(_quotient, np.divide),
     "rem": _remainder,
-    "min": _limit(np.minimum, _minimum, np.minimum),
-    "max": _limit(np.maximum, _maximum, np.maximum),
+    "min": _limit(np.minimum, np.fmin, np.minimum),
+    "max": _limit(np.maximum, np.fmax, np.maximum),
     "and": lambda _, a, b: a & b,
     "or": lambda _, a, b: a | b,
     "xor": lambda _, a, b: a ^ b,

@@ -90,8 +90,7 @@ def matrix(machine: Machine, instruction: Instruction, where: Any) -> None:
     if len(lane) % WARP or (lane.reshape(-1, WARP) != LANES).any():
         raise PtxError("not all lanes of a warp run it")
     warps = len(lane) // WARP
-    read = _singles if "tf32" in instruction.types else _halves
-    left, right = (read(machine, instruction, part, where, warps) for part in (a, b))
+    left, right = (_factor(machine, instruction, part, where, warps) for part in (a, b))
     sums = np.zeros((warps, 16, 8))
     for operand, place in zip(c, SUMS, strict=True):
         sums[(slice(None), *place)] = np.broadcast_to(
@@ -101,34 +100,32 @@ def matrix(machine: Machine, instruction: Instruction, where: Any) -> None:
         machine.write(target, sums[(slice(None), *place)].astype(np.float32).ravel(), where)
 
 
-def _singles(machine: Machine, instruction: Instruction, parts: Operand, where: Any, warps: int
-             ) -> np.ndarray:
-    """A factor of which each register has one element: (16, 8) of four, (8, 8) of two."""
-    assert isinstance(parts, tuple)
-    result = np.zeros((warps, 16, 8) if len(parts) == 4 else (warps, 8, 8))
-    for k, part in enumerate(parts):
-        values = np.broadcast_to(machine.read(part, "f32", where), warps * WARP)
-        place = ((ROW + 8 * (k & 1), PAIR + 4 * (k >> 1)) if len(parts) == 4
-                 else (PAIR + 4 * k, ROW))
-        result[(slice(None), *place)] = values.reshape(warps, WARP)
-    return result
-
-
-def _halves(machine: Machine, instruction: Instruction, parts: Operand, where: Any, warps: int
+def _factor(machine: Machine, instruction: Instruction, parts: Operand, where: Any, warps: int
             ) -> np.ndarray:
-    """A factor of which each register has two elements: (16, 16) of four, (16, 8) of two."""
+    """A factor, (16, n) of four registers of each lane or (n, 8) of two; each has one element or
+    two neighbours along n."""
     assert isinstance(parts, tuple)
-    result = np.zeros((warps, 16, 16) if len(parts) == 4 else (warps, 16, 8))
+    count = 1 if "tf32" in instruction.types else 2
+    inner = 8 * count
+    result = np.zeros((warps, 16, inner) if len(parts) == 4 else (warps, inner, 8))
     for k, part in enumerate(parts):
         bits = np.broadcast_to(machine.read(part, "u32", where), warps * WARP)
-        for half in (0, 1):
-            word = (bits >> np.uint32(16 * half)).astype(np.uint16)
-            values = (word.view(np.float16) if "f16" in instruction.types
-                      else (word.astype(np.uint32) << np.uint32(16)).view(np.float32))
-            place = ((ROW + 8 * (k & 1), 2 * PAIR + half + 8 * (k >> 1)) if len(parts) == 4
-                     else (2 * PAIR + half + 8 * k, ROW))
+        for i, values in enumerate(_elements(bits, instruction)):
+            along = count * PAIR + i
+            place = ((ROW + 8 * (k & 1), along + 4 * count * (k >> 1)) if len(parts) == 4
+                     else (along + 4 * count * k, ROW))
             result[(slice(None), *place)] = values.reshape(warps, WARP)
     return result
+
+
+def _elements(bits: np.ndarray, instruction: Instruction) -> list[np.ndarray]:
+    """The elements in each register."""
+    if "tf32" in instruction.types:
+        return [bits.view(np.float32)]
+    words = [(bits >> np.uint32(shift)).astype(np.uint16) for shift in (0, 16)]
+    if "f16" in instruction.types:
+        return [word.view(np.float16) for word in words]
+    return [(word.astype(np.uint32) << np.uint32(16)).view(np.float32) for word in words]
 
 
 WARPS: dict[str, Callable[[Machine, Instruction, Any], None]] = {

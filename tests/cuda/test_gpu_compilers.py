@@ -166,7 +166,6 @@ SEMANTICS = """
     import numpy as np
     from nbmod.ops.cuda.runtime import compiler
     from nbmod.ops.cuda.runtime.launch import cuda, thread, threads
-    from cuda.bindings import nvjitlink
 
     def unequal(y, x):                  # NaN is unequal to itself
         y[0] = 1.0 if x[0] != x[0] else 0.0
@@ -190,13 +189,9 @@ SEMANTICS = """
                             (rounded, "*float32 *float32"), (counted, "*float32 int32"),
                             (divided, "*int32 int32")):
         codes = compiler._lto_code(function, tuple(kinds.split()), (9, 0), (256, 1))
-        options = ["-arch=sm_90", "-lto", "-O3", "-ptx"]
-        handle = nvjitlink.create(len(options), options)
-        for code in codes:
-            nvjitlink.add_data(handle, nvjitlink.InputType.LTOIR, code, len(code), "part")
-        nvjitlink.complete(handle)
-        text = bytearray(nvjitlink.get_linked_ptx_size(handle))
-        nvjitlink.get_linked_ptx(handle, text)
+        with compiler.linked(codes, (9, 0), ("-ptx",)) as (nvjitlink, handle):
+            text = bytearray(nvjitlink.get_linked_ptx_size(handle))
+            nvjitlink.get_linked_ptx(handle, text)
         found[function.__name__] = re.findall("^\\s*([a-z][\\w.]+)\\s", text.decode(), re.M)
     print(json.dumps(found))
 """

@@ -18,6 +18,7 @@ import os
 import re
 import sys
 import threading
+from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
@@ -35,10 +36,10 @@ from ....core.interrupts import deferred, from_handler
 from .device_memory import Argument, Array
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 __all__ = ["Cubin", "choice", "compile_kernel", "compiler", "compiler_name", "fingerprint",
-           "kinds_of"]
+           "kinds_of", "linked"]
 
 _compiling = threading.Lock()
 PACKAGES = {
@@ -138,11 +139,13 @@ def _lto_code(function: Callable, kinds: tuple[str, ...], capability: tuple[int,
     return compiler().lto_code(function, tuple(map(type_of, kinds)), capability, bounds)
 
 
-def _link(codes: list[bytes], capability: tuple[int, int], more: tuple[str, ...]) -> Cubin:
+@contextmanager
+def linked(codes: list[bytes], capability: tuple[int, int], more: tuple[str, ...]) -> Iterator[Any]:
+    """NVIDIA's linker and its handle, when it has linked LTO code for a compute capability."""
     from cuda.bindings import nvjitlink
 
     major, minor = capability
-    options = [f"-arch=sm_{major}{minor}", "-lto", "-O3", "-verbose", "-Xptxas=-v", *more]
+    options = [f"-arch=sm_{major}{minor}", "-lto", "-O3", *more]
     handle = nvjitlink.create(len(options), options)
     try:
         for number, data in enumerate(codes):
@@ -153,12 +156,17 @@ def _link(codes: list[bytes], capability: tuple[int, int], more: tuple[str, ...]
             said = bytearray(nvjitlink.get_error_log_size(handle))
             nvjitlink.get_error_log(handle, said)
             raise RuntimeError(f"{error}: {said.decode(errors='replace')}") from error
+        yield nvjitlink, handle
+    finally:
+        nvjitlink.destroy(handle)
+
+
+def _link(codes: list[bytes], capability: tuple[int, int], more: tuple[str, ...]) -> Cubin:
+    with linked(codes, capability, ("-verbose", "-Xptxas=-v", *more)) as (nvjitlink, handle):
         log = bytearray(nvjitlink.get_info_log_size(handle))
         nvjitlink.get_info_log(handle, log)
         cubin = bytearray(nvjitlink.get_linked_cubin_size(handle))
         nvjitlink.get_linked_cubin(handle, cubin)
-    finally:
-        nvjitlink.destroy(handle)
     return _described(log.decode(errors="replace"), bytes(cubin))
 
 
