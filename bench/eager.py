@@ -7,13 +7,12 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable
 
 import nbmod as mx
 from nbmod.bench.rounds import Arm
 
-from .peers import arm_of, interval, inverse, mxnet_worker, peer_arm, timed
+from .peers import arm_of, asked, interval, inverse, mxnet_worker, peer_arm, timed
 from .programs import eager_calls as programs
 
 Subject = tuple[Callable[..., Callable[[], object]], tuple[object, ...]]
@@ -37,17 +36,10 @@ ROWS: dict[str, Subject] = {
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(prog="python -m bench.eager")
-    parser.add_argument("words", nargs="*", help="parts of the names of rows; all by default")
-    parser.add_argument("--processor", action="store_true", help="processor time of all threads")
-    parser.add_argument("--seconds", type=float, default=8.0, help="for each row")
-    parser.add_argument("--threads", type=int, default=0, help="of MXNet; 0: one per core")
-    options = parser.parse_args()
+    options, rows = asked("python -m bench.eager", ROWS, 8.0)
     worker = mxnet_worker(options.threads)
     print("| what | nbmod | MXNet | nbmod / MXNet | 99% interval |\n|---|--:|--:|--:|--:|")
-    for name, (program, args) in ROWS.items():
-        if options.words and not any(word in name for word in options.words):
-            continue
+    for name, (program, args) in rows.items():
         arms: dict[str, Arm] = {}
         if worker is not None:
             arms["MXNet"] = peer_arm(worker, program, *args, processor=options.processor)

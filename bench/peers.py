@@ -5,12 +5,13 @@ The environment is the one the oracle tests use (`python -m tests.oracle.setup` 
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 import time
 from collections.abc import Callable, Mapping
 from math import inf, isfinite, nan
-from typing import Any
+from typing import Any, TypeVar
 
 import nbmod as mx
 from nbmod.bench import ArmTime, side_by_side
@@ -23,13 +24,29 @@ from nbmod.bench.subjects import CallableArm, InputSets
 from .mxnet_environment import find_python
 from .virtual_environment import ROOT
 
-__all__ = ["HEAD", "arm_of", "arms_of", "cells", "interval", "inverse", "mxnet_worker", "peer_arm",
-           "timed"]
+__all__ = ["HEAD", "arm_of", "arms_of", "asked", "cells", "interval", "inverse", "mxnet_worker",
+           "peer_arm", "timed"]
 
 SECONDS = 8.0
 """Of a row: some ten rounds with MXNet."""
 HEAD = f"{'nbmod ms':>9} {'noise':>6} {'MXNet ms':>9} {'ratio':>6} {'99% interval':>13}"
 """Above the columns of `cells`."""
+
+
+T = TypeVar("T")
+
+
+def asked(prog: str, rows: Mapping[str, T], seconds: float
+          ) -> tuple[argparse.Namespace, dict[str, T]]:
+    """The options of a command that prints a table, and the rows it is asked for."""
+    parser = argparse.ArgumentParser(prog=prog)
+    parser.add_argument("words", nargs="*", help="parts of the names of rows; all by default")
+    parser.add_argument("--processor", action="store_true", help="processor time of all threads")
+    parser.add_argument("--seconds", type=float, default=seconds, help="for each row")
+    parser.add_argument("--threads", type=int, default=0, help="of MXNet; 0: one per core")
+    options = parser.parse_args()
+    return options, {name: row for name, row in rows.items()
+                     if not options.words or any(word in name for word in options.words)}
 
 
 def mxnet_worker(threads: int = 0) -> WorkerProcess | None:

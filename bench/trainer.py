@@ -7,7 +7,6 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -15,7 +14,7 @@ import nbmod as mx
 from nbmod.bench.foreign.worker_process import WorkerProcess
 from nbmod.bench.rounds import Arm
 
-from .peers import arm_of, interval, inverse, mxnet_worker, peer_arm, timed
+from .peers import arm_of, asked, interval, inverse, mxnet_worker, peer_arm, timed
 from .programs import eager_calls, trainer_steps
 from .programs.eager_calls import Run
 
@@ -42,18 +41,11 @@ ROWS = {
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(prog="python -m bench.trainer")
-    parser.add_argument("words", nargs="*", help="parts of the names of rows; all by default")
-    parser.add_argument("--processor", action="store_true", help="processor time of all threads")
-    parser.add_argument("--seconds", type=float, default=20.0, help="for each row")
-    parser.add_argument("--threads", type=int, default=0, help="of MXNet; 0: one per core")
-    options = parser.parse_args()
+    options, rows = asked("python -m bench.trainer", ROWS, 20.0)
     worker: WorkerProcess | None = None
     print("| step | ms | beside | ms | ratio | 99% interval | goal |\n"
           "|---|--:|---|--:|--:|--:|--:|")
-    for name, row in ROWS.items():
-        if options.words and not any(word in name for word in options.words):
-            continue
+    for name, row in rows.items():
         arms: dict[str, Arm] = {}
         if row.module is not None:
             program, args = row.module
