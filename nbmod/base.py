@@ -166,7 +166,7 @@ def element_type(dtype: object) -> DType:
     Parameters
     ----------
     dtype : str, numpy type or array
-        Element type; an array, or whatever has an attribute `dtype`, stands for its own.
+        Element type, or an object with an attribute `dtype`, such as an array.
 
     Returns
     -------

@@ -416,7 +416,7 @@ class Machine:
 
 
 def _nothing(machine: Machine, instruction: Instruction, where: Any) -> None:
-    """What matters to a card alone, such as the order in which others see what is written."""
+    """Do nothing: it matters to a card alone, such as the order in which others see writes."""
 
 
 SPECIAL: dict[str, Callable[[Machine, Instruction, Any], None]] = {

@@ -1,4 +1,4 @@
-"""What instructions of PTX compute, on arrays with an element for each thread.
+"""Operations of PTX, on arrays with an element for each thread.
 
 `OPERATIONS` has functions (instruction, *operands) by name; operands have the type of the
 instruction.  Results are rounded as the instruction says.  Functions that a GPU approximates are
