@@ -288,19 +288,27 @@ def test_memory_that_is_not_there_is_named(monkeypatch):
 @forked
 @pytest.mark.parametrize("what", [signal.SIGINT, signal.SIGKILL])
 def test_workers_end_with_their_parent(what):
-    """Nothing is left in shared memory, either."""
-    before = set(os.listdir("/dev/shm"))
+    """Nothing is left in shared memory, either: what they share has no name."""
     parent = program("wait")
     workers = [int(each) for each in parent.stdout.readline().split()]
     assert len(workers) == 2
     time.sleep(1)       # until it waits for a batch
-    parent.send_signal(what)
     with ended(parent):
+        shared = [file for each in [parent.pid, *workers] for file in shared_memory_of(each)]
+        assert sum("nbmod-batch" in file for file in shared) >= 2
+        assert [file for file in shared if not file.endswith("(deleted)")] == []
+        parent.send_signal(what)
         out, errors = parent.communicate(timeout=100)
     assert (out, errors) == ("0\n" if what == signal.SIGINT else "", "")
     while any(is_running(each) for each in workers):    # the test's time limit ends this
         time.sleep(0.01)
-    assert not {name for name in set(os.listdir("/dev/shm")) - before if "nbmod" in name}
+
+
+def shared_memory_of(process):
+    """The files whose memory a process writes and shares with others."""
+    mappings = (line.split(maxsplit=5)
+                for line in Path(f"/proc/{process}/maps").read_text().splitlines())
+    return [mapping[5].strip() for mapping in mappings if mapping[1] == "rw-s"]
 
 
 @contextmanager

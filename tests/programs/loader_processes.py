@@ -74,10 +74,12 @@ class Unpicklable(Numbers):
 
 
 class Slow(Numbers):
-    """Numbers that never come."""
+    """Numbers of which those from 4 on never come."""
 
     def __getitem__(self, idx: int) -> Any:
-        time.sleep(1000)
+        if idx >= 4:
+            time.sleep(1000)
+        return idx
 
 
 def epochs(workers: int) -> list[Any]:
@@ -106,8 +108,10 @@ def main(what: str) -> None:
     epoch = iter(loader)
     try:
         loader.refresh()
+        first = next(epoch)    # its memory is shared with a worker
         print(*(each.pid for each in multiprocessing.active_children()), flush=True)
         next(epoch)
+        del first
     except KeyboardInterrupt:
         print(len(multiprocessing.active_children()), flush=True)
 
