@@ -174,8 +174,10 @@ class ParameterDict:
             Whether to log what each parameter is filled with.
         """
         default_init = initializer.Uniform() if init is None else init
-        if verbose:
-            default_init.set_verbosity(verbose=verbose)
+        if verbose and isinstance(default_init, str):
+            default_init = initializer.create(default_init)
+        if verbose and isinstance(default_init, initializer.Initializer):
+            default_init.set_verbosity(verbose=True)
         for parameter in self.values():
             parameter.initialize(None, ctx, default_init, force_reinit)
 

@@ -105,6 +105,17 @@ def test_warnings_are_those_of_mxnet():
         constant.grad_req = "null"
 
 
+@pytest.mark.parametrize("init", ["one", mx.init.One(), mx.init.Mixed([".*"], [mx.init.One()])])
+def test_any_initializer_may_be_verbose(init, caplog):
+    """MXNet's must be an object with `set_verbosity`."""
+    net = mx.gluon.nn.Dense(1, in_units=2, use_bias=False)
+    with caplog.at_level("INFO"):
+        net.initialize(init, verbose=True)
+    assert net.weight.data().asnumpy().tolist() == [[1, 1]]
+    logged = [message.partition(" as ")[0] for message in caplog.messages]
+    assert logged == [f"Initialized {net.weight.name}"] * (not isinstance(init, mx.init.Mixed))
+
+
 def test_an_initializer_of_its_own_fills_whatever_the_name_ends_with():
     store = ParameterDict()
     store.get("a_bias", shape=(2,), init=mx.init.Constant(3))
