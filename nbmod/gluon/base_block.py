@@ -9,7 +9,7 @@ from typing import Any, ClassVar, TypeVar
 from .. import ndarray as nd
 from ..base import AbstractError, ArgumentTypeError, CheckError, DTypeArg, warn_user
 from ..core.reprs import safe_repr
-from .base_parameter import Init, Parameter
+from .base_parameter import AnyInit, Parameter
 from .block_scope import BlockScope
 from .block_summary import print_summary
 from .parameter_dict import ParameterDict
@@ -147,7 +147,7 @@ class Block:
             paths.update(child._collect_params_with_prefix(start + name))
         return paths
 
-    def initialize(self, init: Init = None, ctx: Contexts = None, verbose: bool = False,
+    def initialize(self, init: AnyInit = None, ctx: Contexts = None, verbose: bool = False,
                    force_reinit: bool = False) -> None:
         """Initialize the parameters of this block and of all within it.
 

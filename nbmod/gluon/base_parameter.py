@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Literal, NoReturn, Protocol
 
 import numpy as np
@@ -23,7 +23,10 @@ from .utils import Contexts, as_contexts, shape_is_known
 
 __all__ = ["DeferredInitializationError", "Parameter"]
 
-Init = Any  # an Initializer, a callable such as `Mixed`, or a registered name
+Init = initializer.Initializer | str | None
+"""An initializer, or its name; None leaves it to `initialize`."""
+AnyInit = Init | Callable[..., object]
+"""An initializer of a whole network, which may also be a function such as `Mixed`."""
 Stype = Literal["default", "row_sparse", "csr"]
 _STYPES = ("default", "row_sparse", "csr")
 _UNINITIALIZED = ("has not been initialized. Call initialize() of the block, or load values into "
@@ -78,9 +81,8 @@ class Parameter:
 
     def __init__(self, name: str, grad_req: str = "write", shape: Any = None,
                  dtype: DTypeArg = np.float32, lr_mult: float = 1.0, wd_mult: float = 1.0,
-                 init: Init = None, allow_deferred_init: bool = False,
-                 differentiable: bool = True, stype: Stype = "default",
-                 grad_stype: Stype = "default"):
+                 init: Init = None, allow_deferred_init: bool = False, differentiable: bool = True,
+                 stype: Stype = "default", grad_stype: Stype = "default"):
         for what, value in (("stype", stype), ("grad_stype", grad_stype)):
             if value not in _STYPES:
                 raise CheckError(f"{what} for Parameter {name!r} must be one of 'default', "
@@ -169,7 +171,7 @@ class Parameter:
 
     # -- values -----------------------------------------------------------------------------------
 
-    def initialize(self, init: Init = None, ctx: Contexts = None, default_init: Init = None,
+    def initialize(self, init: AnyInit = None, ctx: Contexts = None, default_init: AnyInit = None,
                    force_reinit: bool = False) -> None:
         """Fill the arrays with initial values, or do so when the shape is known.
 
@@ -483,9 +485,9 @@ class Parameter:
             gradient[:] = 0
 
 
-def _fill(name: str, array: NDArray, init: Init, default_init: Init) -> None:
+def _fill(name: str, array: NDArray, init: AnyInit, default_init: AnyInit) -> None:
     """Fill an array by an initializer, whatever the name of the parameter ends with."""
-    if not isinstance(init, (str, initializer.Initializer)):
+    if callable(init) and not isinstance(init, initializer.Initializer):
         init(initializer.InitDesc(name), array)  # such as `Load` and `Mixed`
         return
     attributes: Any = {"__init__": init}

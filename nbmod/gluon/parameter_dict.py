@@ -12,7 +12,7 @@ from .. import ndarray as nd
 from ..base import ArgumentError, CheckError, NoSuchKey, element_type
 from ..context import Context
 from ..ndarray import NDArray
-from .base_parameter import Init, Parameter
+from .base_parameter import AnyInit, Parameter
 from .constant import Constant
 from .parameter_files import ParameterFile
 from .saved_values import DtypeSource, Loading
@@ -160,7 +160,7 @@ class ParameterDict:
 
     # -- all parameters ---------------------------------------------------------------------------
 
-    def initialize(self, init: Init = None, ctx: Contexts = None, verbose: bool = False,
+    def initialize(self, init: AnyInit = None, ctx: Contexts = None, verbose: bool = False,
                    force_reinit: bool = False) -> None:
         """Initialize all parameters.
 

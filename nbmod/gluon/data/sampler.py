@@ -133,8 +133,7 @@ class BatchSampler(Sampler):
     ([[0, 1], [2, 3]], [[4, 0], [1, 2], [3, 4]])
     """
 
-    def __init__(self, sampler: Sampler | Sequence[Any], batch_size: int,
-                 last_batch: str = "keep"):
+    def __init__(self, sampler: Sampler | Sequence[Any], batch_size: int, last_batch: str = "keep"):
         self._sampler, self._batch_size = sampler, batch_size
         self._last_batch = last_batch
         self._rest: list[Any] = []

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ...base import CheckError
-from ...initializer import Constant, Initializer
+from ...initializer import Constant
+from ..base_parameter import Init
 from ..block import HybridBlock
 
 __all__ = ["Activation", "ELU", "GELU", "LeakyReLU", "PReLU", "SELU", "Swish"]
@@ -99,7 +100,7 @@ class PReLU(HybridBlock):
     """
 
     # The default is compared with MXNet's.
-    def __init__(self, alpha_initializer: Initializer | str = Constant(0.25),  # noqa: B008
+    def __init__(self, alpha_initializer: Init = Constant(0.25),  # noqa: B008
                  in_channels: int = 1, **kwargs: Any):
         super().__init__(**kwargs)
         with self.name_scope():

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, TypeVar
 from ... import ndarray as nd
 from ... import symbol as sym
 from ...base import ArgumentError, CheckError, warn_user
-from ...initializer import Initializer
+from ..base_parameter import Init
 from ..block import Block, HybridBlock
 from ..utils import _indent
 from .activations import Activation
@@ -198,10 +198,8 @@ class Dense(HybridBlock):
     """
 
     def __init__(self, units: int, activation: str | None = None, use_bias: bool = True,
-                 flatten: bool = True, dtype: Any = "float32",
-                 weight_initializer: Initializer | str | None = None,
-                 bias_initializer: Initializer | str | None = "zeros", in_units: int = 0,
-                 **kwargs: Any):
+                 flatten: bool = True, dtype: Any = "float32", weight_initializer: Init = None,
+                 bias_initializer: Init = "zeros", in_units: int = 0, **kwargs: Any):
         super().__init__(**kwargs)
         self._units, self._in_units, self._flatten = units, in_units, flatten
         with self.name_scope():
@@ -281,8 +279,7 @@ class Embedding(HybridBlock):
     """
 
     def __init__(self, input_dim: int, output_dim: int, dtype: Any = "float32",
-                 weight_initializer: Initializer | str | None = None, sparse_grad: bool = False,
-                 **kwargs: Any):
+                 weight_initializer: Init = None, sparse_grad: bool = False, **kwargs: Any):
         super().__init__(**kwargs)
         self._kwargs = {"input_dim": input_dim, "output_dim": output_dim, "dtype": dtype,
                         "sparse_grad": sparse_grad}

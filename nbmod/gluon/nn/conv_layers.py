@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from ...base import CheckError
-from ...initializer import Initializer
+from ..base_parameter import Init
 from ..block import HybridBlock
 from .activations import Activation
 from .pooling_layers import (
@@ -40,8 +40,7 @@ class _Conv(HybridBlock):
     def __init__(self, channels: int, kernel_size: Size, strides: Size, padding: Size,
                  dilation: Size, groups: int, layout: str, in_channels: int = 0,
                  activation: str | None = None, use_bias: bool = True,
-                 weight_initializer: Initializer | str | None = None,
-                 bias_initializer: Initializer | str | None = "zeros",
+                 weight_initializer: Init = None, bias_initializer: Init = "zeros",
                  op_name: str = "Convolution", adj: Size | None = None, prefix: str | None = None,
                  params: Any = None):
         if layout not in self._layouts:
@@ -120,9 +119,8 @@ class Conv1D(_Conv):
     def __init__(self, channels: int, kernel_size: Size, strides: Size = 1, padding: Size = 0,
                  dilation: Size = 1, groups: int = 1, layout: str = "NCW",
                  activation: str | None = None, use_bias: bool = True,
-                 weight_initializer: Initializer | str | None = None,
-                 bias_initializer: Initializer | str | None = "zeros", in_channels: int = 0,
-                 **kwargs: Any):
+                 weight_initializer: Init = None, bias_initializer: Init = "zeros",
+                 in_channels: int = 0, **kwargs: Any):
         super().__init__(channels, kernel_size, strides, padding, dilation, groups, layout,
                          in_channels, activation, use_bias, weight_initializer, bias_initializer,
                          **kwargs)
@@ -173,9 +171,8 @@ class Conv2D(_Conv):
     def __init__(self, channels: int, kernel_size: Size, strides: Size = (1, 1),
                  padding: Size = (0, 0), dilation: Size = (1, 1), groups: int = 1,
                  layout: str = "NCHW", activation: str | None = None, use_bias: bool = True,
-                 weight_initializer: Initializer | str | None = None,
-                 bias_initializer: Initializer | str | None = "zeros", in_channels: int = 0,
-                 **kwargs: Any):
+                 weight_initializer: Init = None, bias_initializer: Init = "zeros",
+                 in_channels: int = 0, **kwargs: Any):
         super().__init__(channels, kernel_size, strides, padding, dilation, groups, layout,
                          in_channels, activation, use_bias, weight_initializer, bias_initializer,
                          **kwargs)
@@ -206,9 +203,8 @@ class Conv3D(_Conv):
     def __init__(self, channels: int, kernel_size: Size, strides: Size = (1, 1, 1),
                  padding: Size = (0, 0, 0), dilation: Size = (1, 1, 1), groups: int = 1,
                  layout: str = "NCDHW", activation: str | None = None, use_bias: bool = True,
-                 weight_initializer: Initializer | str | None = None,
-                 bias_initializer: Initializer | str | None = "zeros", in_channels: int = 0,
-                 **kwargs: Any):
+                 weight_initializer: Init = None, bias_initializer: Init = "zeros",
+                 in_channels: int = 0, **kwargs: Any):
         super().__init__(channels, kernel_size, strides, padding, dilation, groups, layout,
                          in_channels, activation, use_bias, weight_initializer, bias_initializer,
                          **kwargs)
@@ -239,9 +235,8 @@ class Conv1DTranspose(_Conv):
     def __init__(self, channels: int, kernel_size: Size, strides: Size = 1, padding: Size = 0,
                  output_padding: Size = 0, dilation: Size = 1, groups: int = 1, layout: str = "NCW",
                  activation: str | None = None, use_bias: bool = True,
-                 weight_initializer: Initializer | str | None = None,
-                 bias_initializer: Initializer | str | None = "zeros", in_channels: int = 0,
-                 **kwargs: Any):
+                 weight_initializer: Init = None, bias_initializer: Init = "zeros",
+                 in_channels: int = 0, **kwargs: Any):
         kwargs.setdefault("op_name", "Deconvolution")
         super().__init__(channels, kernel_size, strides, padding, dilation, groups, layout,
                          in_channels, activation, use_bias, weight_initializer, bias_initializer,
@@ -295,9 +290,8 @@ class Conv2DTranspose(_Conv):
     def __init__(self, channels: int, kernel_size: Size, strides: Size = (1, 1),
                  padding: Size = (0, 0), output_padding: Size = (0, 0), dilation: Size = (1, 1),
                  groups: int = 1, layout: str = "NCHW", activation: str | None = None,
-                 use_bias: bool = True, weight_initializer: Initializer | str | None = None,
-                 bias_initializer: Initializer | str | None = "zeros", in_channels: int = 0,
-                 **kwargs: Any):
+                 use_bias: bool = True, weight_initializer: Init = None,
+                 bias_initializer: Init = "zeros", in_channels: int = 0, **kwargs: Any):
         kwargs.setdefault("op_name", "Deconvolution")
         super().__init__(channels, kernel_size, strides, padding, dilation, groups, layout,
                          in_channels, activation, use_bias, weight_initializer, bias_initializer,
@@ -330,9 +324,8 @@ class Conv3DTranspose(_Conv):
                  padding: Size = (0, 0, 0), output_padding: Size = (0, 0, 0),
                  dilation: Size = (1, 1, 1), groups: int = 1, layout: str = "NCDHW",
                  activation: str | None = None, use_bias: bool = True,
-                 weight_initializer: Initializer | str | None = None,
-                 bias_initializer: Initializer | str | None = "zeros", in_channels: int = 0,
-                 **kwargs: Any):
+                 weight_initializer: Init = None, bias_initializer: Init = "zeros",
+                 in_channels: int = 0, **kwargs: Any):
         kwargs.setdefault("op_name", "Deconvolution")
         super().__init__(channels, kernel_size, strides, padding, dilation, groups, layout,
                          in_channels, activation, use_bias, weight_initializer, bias_initializer,

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...base import element_type
-from ...initializer import Initializer
+from ..base_parameter import Init
 from ..block import HybridBlock
 from ..parameter import Parameter
 
@@ -21,11 +21,9 @@ class _BatchNorm(HybridBlock):
 
     def __init__(self, axis: int = 1, momentum: float = 0.9, epsilon: float = 1e-5,
                  center: bool = True, scale: bool = True, use_global_stats: bool = False,
-                 fuse_relu: bool = False, beta_initializer: Initializer | str = "zeros",
-                 gamma_initializer: Initializer | str = "ones",
-                 running_mean_initializer: Initializer | str = "zeros",
-                 running_variance_initializer: Initializer | str = "ones", in_channels: int = 0,
-                 **kwargs: Any):
+                 fuse_relu: bool = False, beta_initializer: Init = "zeros",
+                 gamma_initializer: Init = "ones", running_mean_initializer: Init = "zeros",
+                 running_variance_initializer: Init = "ones", in_channels: int = 0, **kwargs: Any):
         super().__init__(**kwargs)
         self._kwargs: dict[str, Any] = {
             "axis": axis, "eps": epsilon, "momentum": momentum, "fix_gamma": not scale,
@@ -110,11 +108,9 @@ class BatchNorm(_BatchNorm):
 
     def __init__(self, axis: int = 1, momentum: float = 0.9, epsilon: float = 1e-5,
                  center: bool = True, scale: bool = True, use_global_stats: bool = False,
-                 beta_initializer: Initializer | str = "zeros",
-                 gamma_initializer: Initializer | str = "ones",
-                 running_mean_initializer: Initializer | str = "zeros",
-                 running_variance_initializer: Initializer | str = "ones", in_channels: int = 0,
-                 **kwargs: Any):
+                 beta_initializer: Init = "zeros", gamma_initializer: Init = "ones",
+                 running_mean_initializer: Init = "zeros",
+                 running_variance_initializer: Init = "ones", in_channels: int = 0, **kwargs: Any):
         super().__init__(axis, momentum, epsilon, center, scale, use_global_stats, False,
                          beta_initializer, gamma_initializer, running_mean_initializer,
                          running_variance_initializer, in_channels, **kwargs)
@@ -143,11 +139,9 @@ class BatchNormReLU(_BatchNorm):
 
     def __init__(self, axis: int = 1, momentum: float = 0.9, epsilon: float = 1e-5,
                  center: bool = True, scale: bool = True, use_global_stats: bool = False,
-                 beta_initializer: Initializer | str = "zeros",
-                 gamma_initializer: Initializer | str = "ones",
-                 running_mean_initializer: Initializer | str = "zeros",
-                 running_variance_initializer: Initializer | str = "ones", in_channels: int = 0,
-                 **kwargs: Any):
+                 beta_initializer: Init = "zeros", gamma_initializer: Init = "ones",
+                 running_mean_initializer: Init = "zeros",
+                 running_variance_initializer: Init = "ones", in_channels: int = 0, **kwargs: Any):
         super().__init__(axis, momentum, epsilon, center, scale, use_global_stats, True,
                          beta_initializer, gamma_initializer, running_mean_initializer,
                          running_variance_initializer, in_channels, **kwargs)
@@ -159,8 +153,7 @@ class _PerSampleNorm(HybridBlock):
     gamma: Parameter
     _kwargs: dict[str, Any]
 
-    def _add_parameters(self, size: int, gamma: Initializer | str | None,
-                        beta: Initializer | str | None) -> None:
+    def _add_parameters(self, size: int, gamma: Init, beta: Init) -> None:
         """Add gamma and beta, trained where `scale` and `center` of `_kwargs` say so."""
         with self.name_scope():
             for name, trained, init in (("gamma", "scale", gamma), ("beta", "center", beta)):
@@ -198,9 +191,8 @@ class InstanceNorm(_PerSampleNorm):
     """
 
     def __init__(self, axis: int = 1, epsilon: float = 1e-5, center: bool = True,
-                 scale: bool = False, beta_initializer: Initializer | str = "zeros",
-                 gamma_initializer: Initializer | str = "ones", in_channels: int = 0,
-                 **kwargs: Any):
+                 scale: bool = False, beta_initializer: Init = "zeros",
+                 gamma_initializer: Init = "ones", in_channels: int = 0, **kwargs: Any):
         super().__init__(**kwargs)
         self._axis, self._epsilon = axis, epsilon
         self._kwargs = {"eps": epsilon, "axis": axis, "center": center, "scale": scale}
@@ -244,8 +236,8 @@ class LayerNorm(_PerSampleNorm):
     """
 
     def __init__(self, axis: int = -1, epsilon: float = 1e-5, center: bool = True,
-                 scale: bool = True, beta_initializer: Initializer | str = "zeros",
-                 gamma_initializer: Initializer | str = "ones", in_channels: int = 0,
+                 scale: bool = True, beta_initializer: Init = "zeros",
+                 gamma_initializer: Init = "ones", in_channels: int = 0,
                  prefix: str | None = None, params: Any = None):
         super().__init__(prefix=prefix, params=params)
         self._axis, self._epsilon, self._center, self._scale = axis, epsilon, center, scale
@@ -284,9 +276,8 @@ class GroupNorm(_PerSampleNorm):
     """
 
     def __init__(self, num_groups: int = 1, epsilon: float = 1e-5, center: bool = True,
-                 scale: bool = True, beta_initializer: Initializer | str = "zeros",
-                 gamma_initializer: Initializer | str = "ones", prefix: str | None = None,
-                 params: Any = None):
+                 scale: bool = True, beta_initializer: Init = "zeros",
+                 gamma_initializer: Init = "ones", prefix: str | None = None, params: Any = None):
         super().__init__(prefix=prefix, params=params)
         self._num_groups, self._epsilon = num_groups, epsilon
         self._center, self._scale = center, scale

@@ -86,8 +86,7 @@ class MaxPool1D(_Pooling):
 
     def __init__(self, pool_size: Size = 2, strides: Size | None = None, padding: Size = 0,
                  layout: str = "NCW", ceil_mode: bool = False, **kwargs: Any):
-        super().__init__(pool_size, strides, padding, ceil_mode, False, "max", layout,
-                         **kwargs)
+        super().__init__(pool_size, strides, padding, ceil_mode, False, "max", layout, **kwargs)
 
 
 class MaxPool2D(_Pooling):
@@ -118,8 +117,7 @@ class MaxPool2D(_Pooling):
 
     def __init__(self, pool_size: Size = (2, 2), strides: Size | None = None, padding: Size = 0,
                  layout: str = "NCHW", ceil_mode: bool = False, **kwargs: Any):
-        super().__init__(pool_size, strides, padding, ceil_mode, False, "max", layout,
-                         **kwargs)
+        super().__init__(pool_size, strides, padding, ceil_mode, False, "max", layout, **kwargs)
 
 
 class MaxPool3D(_Pooling):
@@ -144,8 +142,7 @@ class MaxPool3D(_Pooling):
 
     def __init__(self, pool_size: Size = (2, 2, 2), strides: Size | None = None, padding: Size = 0,
                  ceil_mode: bool = False, layout: str = "NCDHW", **kwargs: Any):
-        super().__init__(pool_size, strides, padding, ceil_mode, False, "max", layout,
-                         **kwargs)
+        super().__init__(pool_size, strides, padding, ceil_mode, False, "max", layout, **kwargs)
 
 
 class AvgPool1D(_Pooling):

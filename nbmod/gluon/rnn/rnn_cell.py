@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
 
-from ...initializer import Initializer
+from ..base_parameter import Init
 from ..block import HybridBlock
 from ..parameter import Parameter
 from .cell_containers import BidirectionalCell, HybridSequentialRNNCell, SequentialRNNCell
@@ -31,7 +31,7 @@ Function = str | HybridBlock | Callable[..., Any]
 
 
 def _add_parameters(cell: HybridRecurrentCell, shapes: dict[str, tuple[int, ...]],
-                    initializers: Iterable[Initializer | str | None]) -> None:
+                    initializers: Iterable[Init]) -> None:
     """Add parameters of these shapes, by name, each with an initializer."""
     for (name, shape), init in zip(shapes.items(), initializers, strict=True):
         setattr(cell, name, cell.params.get(name, shape=shape, init=init,
@@ -109,11 +109,9 @@ class RNNCell(_DenseCell):
     _hint, _gates = "rnn", 1
 
     def __init__(self, hidden_size: int, activation: Function = "tanh",
-                 i2h_weight_initializer: Initializer | str | None = None,
-                 h2h_weight_initializer: Initializer | str | None = None,
-                 i2h_bias_initializer: Initializer | str | None = "zeros",
-                 h2h_bias_initializer: Initializer | str | None = "zeros", input_size: int = 0,
-                 prefix: str | None = None, params: Any = None):
+                 i2h_weight_initializer: Init = None, h2h_weight_initializer: Init = None,
+                 i2h_bias_initializer: Init = "zeros", h2h_bias_initializer: Init = "zeros",
+                 input_size: int = 0, prefix: str | None = None, params: Any = None):
         super().__init__(prefix=prefix, params=params)
         self._activation = activation
         self._add_parameters(hidden_size, input_size, i2h_weight_initializer,
@@ -165,11 +163,9 @@ class LSTMCell(_DenseCell):
 
     _hint, _gates, _states = "lstm", 4, 2
 
-    def __init__(self, hidden_size: int,
-                 i2h_weight_initializer: Initializer | str | None = None,
-                 h2h_weight_initializer: Initializer | str | None = None,
-                 i2h_bias_initializer: Initializer | str | None = "zeros",
-                 h2h_bias_initializer: Initializer | str | None = "zeros", input_size: int = 0,
+    def __init__(self, hidden_size: int, i2h_weight_initializer: Init = None,
+                 h2h_weight_initializer: Init = None, i2h_bias_initializer: Init = "zeros",
+                 h2h_bias_initializer: Init = "zeros", input_size: int = 0,
                  prefix: str | None = None, params: Any = None, activation: Function = "tanh",
                  recurrent_activation: Function = "sigmoid"):
         super().__init__(prefix=prefix, params=params)
@@ -225,11 +221,9 @@ class GRUCell(_DenseCell):
 
     _hint, _gates = "gru", 3
 
-    def __init__(self, hidden_size: int,
-                 i2h_weight_initializer: Initializer | str | None = None,
-                 h2h_weight_initializer: Initializer | str | None = None,
-                 i2h_bias_initializer: Initializer | str | None = "zeros",
-                 h2h_bias_initializer: Initializer | str | None = "zeros", input_size: int = 0,
+    def __init__(self, hidden_size: int, i2h_weight_initializer: Init = None,
+                 h2h_weight_initializer: Init = None, i2h_bias_initializer: Init = "zeros",
+                 h2h_bias_initializer: Init = "zeros", input_size: int = 0,
                  prefix: str | None = None, params: Any = None):
         super().__init__(prefix=prefix, params=params)
         self._add_parameters(hidden_size, input_size, i2h_weight_initializer,

@@ -9,8 +9,8 @@ from typing import Any
 from ... import ndarray as nd
 from ... import symbol as sym
 from ...base import ArgumentError, CheckError, NoSuchKey
-from ...initializer import Initializer
 from ...ndarray import NDArray
+from ..base_parameter import Init
 from ..block import HybridBlock
 from ..parameter import Parameter
 from .cell_containers import BidirectionalCell, HybridSequentialRNNCell
@@ -36,15 +36,12 @@ class _RNNLayer(HybridBlock):
     _other_trace: Any = None
 
     def __init__(self, hidden_size: int, num_layers: int, layout: str, dropout: float,
-                 bidirectional: bool, input_size: int,
-                 i2h_weight_initializer: Initializer | str | None,
-                 h2h_weight_initializer: Initializer | str | None,
-                 i2h_bias_initializer: Initializer | str | None,
-                 h2h_bias_initializer: Initializer | str | None, mode: str,
-                 projection_size: int | None, h2r_weight_initializer: Initializer | str | None,
-                 lstm_state_clip_min: float | None, lstm_state_clip_max: float | None,
-                 lstm_state_clip_nan: bool | None, dtype: Any, use_sequence_length: bool = False,
-                 **kwargs: Any):
+                 bidirectional: bool, input_size: int, i2h_weight_initializer: Init,
+                 h2h_weight_initializer: Init, i2h_bias_initializer: Init,
+                 h2h_bias_initializer: Init, mode: str, projection_size: int | None,
+                 h2r_weight_initializer: Init, lstm_state_clip_min: float | None,
+                 lstm_state_clip_max: float | None, lstm_state_clip_nan: bool | None, dtype: Any,
+                 use_sequence_length: bool = False, **kwargs: Any):
         if mode not in GATES:
             raise NoSuchKey(f"RNN: activation is {mode.partition('_')[2]!r}, expected 'relu' or "
                             "'tanh'")
@@ -306,11 +303,9 @@ class RNN(_RNNLayer):
 
     def __init__(self, hidden_size: int, num_layers: int = 1, activation: str = "relu",
                  layout: str = "TNC", dropout: float = 0, bidirectional: bool = False,
-                 i2h_weight_initializer: Initializer | str | None = None,
-                 h2h_weight_initializer: Initializer | str | None = None,
-                 i2h_bias_initializer: Initializer | str | None = "zeros",
-                 h2h_bias_initializer: Initializer | str | None = "zeros", input_size: int = 0,
-                 dtype: Any = "float32", **kwargs: Any):
+                 i2h_weight_initializer: Init = None, h2h_weight_initializer: Init = None,
+                 i2h_bias_initializer: Init = "zeros", h2h_bias_initializer: Init = "zeros",
+                 input_size: int = 0, dtype: Any = "float32", **kwargs: Any):
         super().__init__(hidden_size, num_layers, layout, dropout, bidirectional, input_size,
                          i2h_weight_initializer, h2h_weight_initializer, i2h_bias_initializer,
                          h2h_bias_initializer, f"rnn_{activation}", None, None, None, None, False,
@@ -351,12 +346,9 @@ class LSTM(_RNNLayer):
 
     def __init__(self, hidden_size: int, num_layers: int = 1, layout: str = "TNC",
                  dropout: float = 0, bidirectional: bool = False, input_size: int = 0,
-                 i2h_weight_initializer: Initializer | str | None = None,
-                 h2h_weight_initializer: Initializer | str | None = None,
-                 i2h_bias_initializer: Initializer | str | None = "zeros",
-                 h2h_bias_initializer: Initializer | str | None = "zeros",
-                 projection_size: int | None = None,
-                 h2r_weight_initializer: Initializer | str | None = None,
+                 i2h_weight_initializer: Init = None, h2h_weight_initializer: Init = None,
+                 i2h_bias_initializer: Init = "zeros", h2h_bias_initializer: Init = "zeros",
+                 projection_size: int | None = None, h2r_weight_initializer: Init = None,
                  state_clip_min: float | None = None, state_clip_max: float | None = None,
                  state_clip_nan: bool = False, dtype: Any = "float32", **kwargs: Any):
         super().__init__(hidden_size, num_layers, layout, dropout, bidirectional, input_size,
@@ -390,10 +382,8 @@ class GRU(_RNNLayer):
 
     def __init__(self, hidden_size: int, num_layers: int = 1, layout: str = "TNC",
                  dropout: float = 0, bidirectional: bool = False, input_size: int = 0,
-                 i2h_weight_initializer: Initializer | str | None = None,
-                 h2h_weight_initializer: Initializer | str | None = None,
-                 i2h_bias_initializer: Initializer | str | None = "zeros",
-                 h2h_bias_initializer: Initializer | str | None = "zeros",
+                 i2h_weight_initializer: Init = None, h2h_weight_initializer: Init = None,
+                 i2h_bias_initializer: Init = "zeros", h2h_bias_initializer: Init = "zeros",
                  dtype: Any = "float32", **kwargs: Any):
         super().__init__(hidden_size, num_layers, layout, dropout, bidirectional, input_size,
                          i2h_weight_initializer, h2h_weight_initializer, i2h_bias_initializer,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from ....base import ArgumentError, CheckError
-from ....initializer import Initializer
+from ...base_parameter import Init
 from ...block import HybridBlock
 from ...nn import Activation
 from ...nn.pooling_layers import Size, _sizes
@@ -30,7 +30,7 @@ class _Deformable(HybridBlock):
     def __init__(self, channels: int, kernel_size: Size, strides: Size, padding: Size,
                  dilation: Size, groups: int, num_deformable_group: int, layout: str,
                  use_bias: bool, in_channels: int, activation: str | None,
-                 initializers: tuple[Initializer | str | None, ...], offset_use_bias: bool,
+                 initializers: tuple[Init, ...], offset_use_bias: bool,
                  adj: Size | None, prefix: str | None, params: Any):
         if layout != "NCHW":
             raise CheckError(f"Only supports 'NCHW' layout for now; layout of "
@@ -140,10 +140,8 @@ class DeformableConvolution(_Deformable):
                  padding: Size = (0, 0), dilation: Size = (1, 1), groups: int = 1,
                  num_deformable_group: int = 1, layout: str = "NCHW", use_bias: bool = True,
                  in_channels: int = 0, activation: str | None = None,
-                 weight_initializer: Initializer | str | None = None,
-                 bias_initializer: Initializer | str | None = "zeros",
-                 offset_weight_initializer: Initializer | str | None = "zeros",
-                 offset_bias_initializer: Initializer | str | None = "zeros",
+                 weight_initializer: Init = None, bias_initializer: Init = "zeros",
+                 offset_weight_initializer: Init = "zeros", offset_bias_initializer: Init = "zeros",
                  offset_use_bias: bool = True, op_name: str = "DeformableConvolution",
                  adj: Size | None = None, prefix: str | None = None, params: Any = None):
         super().__init__(channels, kernel_size, strides, padding, dilation, groups,
@@ -198,10 +196,8 @@ class ModulatedDeformableConvolution(_Deformable):
                  padding: Size = (0, 0), dilation: Size = (1, 1), groups: int = 1,
                  num_deformable_group: int = 1, layout: str = "NCHW", use_bias: bool = True,
                  in_channels: int = 0, activation: str | None = None,
-                 weight_initializer: Initializer | str | None = None,
-                 bias_initializer: Initializer | str | None = "zeros",
-                 offset_weight_initializer: Initializer | str | None = "zeros",
-                 offset_bias_initializer: Initializer | str | None = "zeros",
+                 weight_initializer: Init = None, bias_initializer: Init = "zeros",
+                 offset_weight_initializer: Init = "zeros", offset_bias_initializer: Init = "zeros",
                  offset_use_bias: bool = True, op_name: str = "ModulatedDeformableConvolution",
                  adj: Size | None = None, prefix: str | None = None, params: Any = None):
         super().__init__(channels, kernel_size, strides, padding, dilation, groups,

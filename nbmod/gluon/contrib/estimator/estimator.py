@@ -329,8 +329,7 @@ class Estimator:
             added.append(LoggingHandler(metrics=self.train_metrics))
         return _in_order(handlers, added, [*self.train_metrics, *self.val_metrics])
 
-    def _prepare_default_validation_handlers(self, event_handlers: Handlers
-                                             ) -> list[EventHandler]:
+    def _prepare_default_validation_handlers(self, event_handlers: Handlers) -> list[EventHandler]:
         """Return the handlers of `evaluate` in their order, with those that are missing."""
         handlers = _check_event_handlers(event_handlers)
         added: list[EventHandler] = []
@@ -340,8 +339,7 @@ class Estimator:
             added.append(LoggingHandler(metrics=self.val_metrics))
         return _in_order(handlers, added, self.val_metrics)
 
-    def _categorize_handlers(self, event_handlers: list[EventHandler]
-                             ) -> tuple[list[Any], ...]:
+    def _categorize_handlers(self, event_handlers: list[EventHandler]) -> tuple[list[Any], ...]:
         """Return six lists of handlers: of beginnings and ends of training, epochs, batches."""
         return tuple([each for each in event_handlers if isinstance(each, kind)] for kind in (
             TrainBegin, EpochBegin, BatchBegin, BatchEnd, EpochEnd, TrainEnd))

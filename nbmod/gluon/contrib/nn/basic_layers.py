@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from .... import ndarray as nd
 from ....base import ArgumentTypeError, CheckError, warn_user
 from ....context import num_gpus
-from ....initializer import Initializer
+from ...base_parameter import Init
 from ...block import Block, HybridBlock
 from ...nn import HybridSequential, Sequential
 from ...nn.norm_layers import BatchNorm
@@ -138,7 +138,7 @@ class SparseEmbedding(Block):
     """
 
     def __init__(self, input_dim: int, output_dim: int, dtype: Any = "float32",
-                 weight_initializer: Initializer | str | None = None, **kwargs: Any):
+                 weight_initializer: Init = None, **kwargs: Any):
         super().__init__(**kwargs)
         self._kwargs = {"input_dim": input_dim, "output_dim": output_dim, "dtype": dtype,
                         "sparse_grad": True}
@@ -192,10 +192,9 @@ class SyncBatchNorm(BatchNorm):
 
     def __init__(self, in_channels: int = 0, num_devices: int | None = None, momentum: float = 0.9,
                  epsilon: float = 1e-5, center: bool = True, scale: bool = True,
-                 use_global_stats: bool = False, beta_initializer: Initializer | str = "zeros",
-                 gamma_initializer: Initializer | str = "ones",
-                 running_mean_initializer: Initializer | str = "zeros",
-                 running_variance_initializer: Initializer | str = "ones", **kwargs: Any):
+                 use_global_stats: bool = False, beta_initializer: Init = "zeros",
+                 gamma_initializer: Init = "ones", running_mean_initializer: Init = "zeros",
+                 running_variance_initializer: Init = "ones", **kwargs: Any):
         super().__init__(1, momentum, epsilon, center, scale, use_global_stats, beta_initializer,
                          gamma_initializer, running_mean_initializer,
                          running_variance_initializer, in_channels, **kwargs)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from ....base import CheckError
-from ....initializer import Initializer
+from ...base_parameter import Init
 from ...nn.pooling_layers import Size
 from ...parameter import Parameter
 from ...rnn.rnn_cell import Function, HybridRecurrentCell, StateInfo, _add_parameters
@@ -32,10 +32,8 @@ class _ConvCell(HybridRecurrentCell):
 
     def __init__(self, input_shape: Sequence[int], hidden_channels: int, i2h_kernel: Size,
                  h2h_kernel: Size, i2h_pad: Size = 0, i2h_dilate: Size = 1, h2h_dilate: Size = 1,
-                 i2h_weight_initializer: Initializer | str | None = None,
-                 h2h_weight_initializer: Initializer | str | None = None,
-                 i2h_bias_initializer: Initializer | str | None = "zeros",
-                 h2h_bias_initializer: Initializer | str | None = "zeros",
+                 i2h_weight_initializer: Init = None, h2h_weight_initializer: Init = None,
+                 i2h_bias_initializer: Init = "zeros", h2h_bias_initializer: Init = "zeros",
                  conv_layout: str | None = None, activation: Function = "tanh",
                  prefix: str | None = None, params: Any = None):
         super().__init__(prefix=prefix, params=params)

@@ -6,8 +6,8 @@ from typing import Any, ClassVar
 
 from .... import ndarray as nd
 from ....base import CheckError
-from ....initializer import Initializer
 from ....ndarray import NDArray
+from ...base_parameter import Init
 from ...parameter import Parameter
 from ...rnn.cell_modifiers import _has_directions, _RememberingCell
 from ...rnn.recurrent_cell import (
@@ -153,13 +153,10 @@ class LSTMPCell(_DenseCell):
     _hint: ClassVar[str] = "lstmp"
     _gates = 4
 
-    def __init__(self, hidden_size: int, projection_size: int,
-                 i2h_weight_initializer: Initializer | str | None = None,
-                 h2h_weight_initializer: Initializer | str | None = None,
-                 h2r_weight_initializer: Initializer | str | None = None,
-                 i2h_bias_initializer: Initializer | str | None = "zeros",
-                 h2h_bias_initializer: Initializer | str | None = "zeros", input_size: int = 0,
-                 prefix: str | None = None, params: Any = None):
+    def __init__(self, hidden_size: int, projection_size: int, i2h_weight_initializer: Init = None,
+                 h2h_weight_initializer: Init = None, h2r_weight_initializer: Init = None,
+                 i2h_bias_initializer: Init = "zeros", h2h_bias_initializer: Init = "zeros",
+                 input_size: int = 0, prefix: str | None = None, params: Any = None):
         super().__init__(prefix=prefix, params=params)
         self._hidden_size, self._input_size = hidden_size, input_size
         self._projection_size = projection_size

@@ -281,9 +281,8 @@ resnet_block_versions: list[dict[str, type[HybridBlock]]] = [
     {"basic_block": BasicBlockV2, "bottle_neck": BottleneckV2}]
 
 
-def get_resnet(version: int, num_layers: int, pretrained: bool = False,
-               ctx: Context | None = None, root: str | None = None, **kwargs: Any
-               ) -> ImageNetwork:
+def get_resnet(version: int, num_layers: int, pretrained: bool = False, ctx: Context | None = None,
+               root: str | None = None, **kwargs: Any) -> ImageNetwork:
     """Make a ResNet.
 
     Parameters
