@@ -282,9 +282,11 @@ def constant(value: object) -> str:
 
 
 def bases(owner: type) -> str:
-    """The public classes that a class inherits from."""
-    found = [homes()[id(base)].path for base in owner.__bases__ if id(base) in homes()]
-    return f"Inherits from {', '.join(f'`{path}`' for path in found)}." if found else ""
+    """The nearest public classes that a class inherits from."""
+    public = [base for base in owner.__mro__[1:] if id(base) in homes()]
+    paths = [f"`{homes()[id(base)].path}`" for base in public
+             if not any(issubclass(other, base) for other in public if other is not base)]
+    return f"Inherits from {', '.join(paths)}." if paths else ""
 
 
 def members(entry: Entry) -> Iterator[str]:

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from nbmod.gluon import nn
+
 SCRIPT = Path(__file__).resolve().parents[1] / "docs" / "generate_api.py"
 
 
@@ -39,6 +41,13 @@ def test_names_lead_to_where_they_are_described(api):
     assert places["mx.nd.linalg.gemm2"].startswith("../ops/dot.md#")
     assert places["mx.sym.contrib.ctc_loss"] == "../ops/ctc.md#ctcloss"
     assert places["mx.nd.zeros"] == "mx.nd.md#mx.nd.zeros"
+
+
+def test_bases_are_the_nearest_public_ones(api):
+    """`Sequential`, `HybridSequential` and `BatchNorm` have bases of their own between."""
+    assert api.bases(nn.Sequential) == "Inherits from `mx.gluon.Block`."
+    assert {api.bases(each) for each in (nn.HybridSequential, nn.BatchNorm, nn.Dense)} == {
+        "Inherits from `mx.gluon.HybridBlock`."}
 
 
 def test_classes_of_gluon_are_reached_by_the_paths_that_programs_write(api):
