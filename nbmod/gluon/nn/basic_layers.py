@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 from ... import ndarray as nd
 from ... import symbol as sym
@@ -17,10 +17,38 @@ from .norm_layers import BatchNorm, BatchNormReLU, GroupNorm, InstanceNorm, Laye
 __all__ = ["BatchNorm", "BatchNormReLU", "Dense", "Dropout", "Embedding", "Flatten", "GroupNorm",
            "HybridLambda", "HybridSequential", "InstanceNorm", "Lambda", "LayerNorm", "Sequential"]
 
-Container = TypeVar("Container", "Sequential", "HybridSequential")
+
+class _Container(Block):
+    """Base of blocks that hold a list of others."""
+
+    _is_container: ClassVar = True
+
+    def _part(self) -> Any:
+        """An empty container, for some of the blocks."""
+        return type(self)(prefix=self.prefix)
+
+    def __repr__(self) -> str:
+        lines = "\n".join(f"  ({key}): {_indent(repr(block), 2)}"
+                          for key, block in self._children.items())
+        return f"{type(self).__name__}(\n{lines}\n)"
+
+    def __getitem__(self, key: int | slice) -> Any:
+        blocks: Any = [*self._children.values()][key]
+        if not isinstance(key, slice):
+            return blocks
+        part = self._part()
+        with part.name_scope():
+            part.add(*blocks)
+        return part
+
+    def __len__(self) -> int:
+        return len(self._children)
+
+    def __iter__(self) -> Iterator[Block]:
+        return iter([*self._children.values()])
 
 
-class Sequential(Block):
+class Sequential(_Container):
     """Blocks that are called one after the other.
 
     Parameters
@@ -36,11 +64,6 @@ class Sequential(Block):
     >>> net(mx.nd.ones((3, 5))).shape
     (3, 2)
     """
-
-    _is_container: ClassVar = True
-
-    def __init__(self, prefix: str | None = None, params: Any = None):
-        super().__init__(prefix=prefix, params=params)
 
     def add(self, *blocks: Block) -> None:
         """Append blocks.
@@ -65,18 +88,6 @@ class Sequential(Block):
             x = block(x)
         return x
 
-    def __repr__(self) -> str:
-        return _listed(self)
-
-    def __getitem__(self, key: int | slice) -> Any:
-        return _part(self, key)
-
-    def __len__(self) -> int:
-        return len(self._children)
-
-    def __iter__(self) -> Iterator[Block]:
-        return iter([*self._children.values()])
-
     def hybridize(self, active: bool = True, **kwargs: Any) -> None:
         """Hybridize the blocks; warn if a `HybridSequential` could take them all.
 
@@ -92,7 +103,7 @@ class Sequential(Block):
         super().hybridize(active, **kwargs)
 
 
-class HybridSequential(HybridBlock):
+class HybridSequential(_Container, HybridBlock):
     """Hybrid blocks that are called one after the other.
 
     Parameters
@@ -111,11 +122,6 @@ class HybridSequential(HybridBlock):
     ((3, 2), 'net_dense1_weight')
     """
 
-    _is_container: ClassVar = True
-
-    def __init__(self, prefix: str | None = None, params: Any = None):
-        super().__init__(prefix=prefix, params=params)
-
     def add(self, *blocks: HybridBlock) -> None:
         """Append blocks.
 
@@ -131,36 +137,6 @@ class HybridSequential(HybridBlock):
         for block in self._children.values():
             x = block(x)
         return x
-
-    def __repr__(self) -> str:
-        return _listed(self)
-
-    def __getitem__(self, key: int | slice) -> Any:
-        return _part(self, key)
-
-    def __len__(self) -> int:
-        return len(self._children)
-
-    def __iter__(self) -> Iterator[Block]:
-        return iter([*self._children.values()])
-
-
-def _listed(container: Sequential | HybridSequential) -> str:
-    """The text of a container: a line for each block, or more."""
-    lines = "\n".join(f"  ({key}): {_indent(repr(block), 2)}"
-                      for key, block in container._children.items())
-    return f"{type(container).__name__}(\n{lines}\n)"
-
-
-def _part(container: Container, key: int | slice) -> Block | Container:
-    """A block of a container, or for a slice a container of these blocks."""
-    blocks: Any = [*container._children.values()][key]
-    if not isinstance(key, slice):
-        return blocks
-    part = type(container)(prefix=container.prefix)
-    with part.name_scope():
-        part.add(*blocks)
-    return part
 
 
 class Dense(HybridBlock):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -18,17 +18,17 @@ class _BatchNorm(HybridBlock):
     """Base of batch normalizations; `fuse_relu` sets negative results to 0."""
 
     gamma: Parameter
+    fuse_relu: ClassVar = False
 
     def __init__(self, axis: int = 1, momentum: float = 0.9, epsilon: float = 1e-5,
                  center: bool = True, scale: bool = True, use_global_stats: bool = False,
-                 fuse_relu: bool = False, beta_initializer: Init = "zeros",
-                 gamma_initializer: Init = "ones", running_mean_initializer: Init = "zeros",
+                 beta_initializer: Init = "zeros", gamma_initializer: Init = "ones",
+                 running_mean_initializer: Init = "zeros",
                  running_variance_initializer: Init = "ones", in_channels: int = 0, **kwargs: Any):
         super().__init__(**kwargs)
         self._kwargs: dict[str, Any] = {
             "axis": axis, "eps": epsilon, "momentum": momentum, "fix_gamma": not scale,
             "use_global_stats": use_global_stats}
-        self.fuse_relu = fuse_relu
         if in_channels:
             self.in_channels = in_channels
         table = (("gamma", scale, gamma_initializer), ("beta", center, beta_initializer),
@@ -106,15 +106,6 @@ class BatchNorm(_BatchNorm):
     [[-1.0], [1.0]]
     """
 
-    def __init__(self, axis: int = 1, momentum: float = 0.9, epsilon: float = 1e-5,
-                 center: bool = True, scale: bool = True, use_global_stats: bool = False,
-                 beta_initializer: Init = "zeros", gamma_initializer: Init = "ones",
-                 running_mean_initializer: Init = "zeros",
-                 running_variance_initializer: Init = "ones", in_channels: int = 0, **kwargs: Any):
-        super().__init__(axis, momentum, epsilon, center, scale, use_global_stats, False,
-                         beta_initializer, gamma_initializer, running_mean_initializer,
-                         running_variance_initializer, in_channels, **kwargs)
-
 
 class BatchNormReLU(_BatchNorm):
     """`BatchNorm` followed by max(x, 0), as one operator.
@@ -137,14 +128,7 @@ class BatchNormReLU(_BatchNorm):
     [[0.0], [1.0]]
     """
 
-    def __init__(self, axis: int = 1, momentum: float = 0.9, epsilon: float = 1e-5,
-                 center: bool = True, scale: bool = True, use_global_stats: bool = False,
-                 beta_initializer: Init = "zeros", gamma_initializer: Init = "ones",
-                 running_mean_initializer: Init = "zeros",
-                 running_variance_initializer: Init = "ones", in_channels: int = 0, **kwargs: Any):
-        super().__init__(axis, momentum, epsilon, center, scale, use_global_stats, True,
-                         beta_initializer, gamma_initializer, running_mean_initializer,
-                         running_variance_initializer, in_channels, **kwargs)
+    fuse_relu = True
 
 
 class _PerSampleNorm(HybridBlock):

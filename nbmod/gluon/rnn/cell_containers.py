@@ -114,9 +114,6 @@ class SequentialRNNCell(_CellList):
     ((1, 5, 2), 3)
     """
 
-    def __init__(self, prefix: str | None = None, params: Any = None):
-        super().__init__(prefix=prefix, params=params)
-
     def forward(self, inputs: Any, states: Any) -> tuple[Any, list[Any]]:
         self._counter += 1
         return self._step(inputs, states)
@@ -141,9 +138,6 @@ class HybridSequentialRNNCell(_CellList, HybridRecurrentCell):
     >>> output.shape, len(states)
     ((1, 4), 2)
     """
-
-    def __init__(self, prefix: str | None = None, params: Any = None):
-        super().__init__(prefix=prefix, params=params)
 
     def hybrid_forward(self, F: Any, inputs: Any, states: Any) -> tuple[Any, list[Any]]:
         return self._step(inputs, states)

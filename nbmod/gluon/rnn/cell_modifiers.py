@@ -223,9 +223,6 @@ class ResidualCell(ModifierCell):
     (1, 5, 3)
     """
 
-    def __init__(self, base_cell: RecurrentCell):
-        super().__init__(base_cell)
-
     def hybrid_forward(self, F: Any, inputs: Any, states: Any) -> tuple[Any, list[Any]]:
         output, states = self.base_cell(inputs, states)
         return F.elemwise_add(output, inputs, name=f"t{self._counter}_fwd"), states

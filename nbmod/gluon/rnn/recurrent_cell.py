@@ -308,8 +308,5 @@ class HybridRecurrentCell(RecurrentCell, HybridBlock):
         As for `HybridBlock`.
     """
 
-    def __init__(self, prefix: str | None = None, params: Any = None):
-        super().__init__(prefix=prefix, params=params)
-
     def hybrid_forward(self, F: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
         raise AbstractError(f"{type(self).__name__}.hybrid_forward is not defined")

@@ -43,8 +43,8 @@ class Concurrent(Sequential):
     def forward(self, x: Any) -> Any:
         return nd.concat(*(block(x) for block in self._children.values()), dim=self.axis)
 
-    def __getitem__(self, key: int | slice) -> Any:
-        return _with_axis(super().__getitem__(key), key, self.axis)
+    def _part(self) -> Any:
+        return type(self)(self.axis, self.prefix)
 
 
 class HybridConcurrent(HybridSequential):
@@ -74,15 +74,8 @@ class HybridConcurrent(HybridSequential):
     def hybrid_forward(self, F: Any, x: Any) -> Any:
         return F.concat(*(block(x) for block in self._children.values()), dim=self.axis)
 
-    def __getitem__(self, key: int | slice) -> Any:
-        return _with_axis(super().__getitem__(key), key, self.axis)
-
-
-def _with_axis(part: Any, key: int | slice, axis: int) -> Any:
-    """A block of a container, or a container of some, which concatenates along the same axis."""
-    if isinstance(key, slice):
-        part.axis = axis
-    return part
+    def _part(self) -> Any:
+        return type(self)(self.axis, self.prefix)
 
 
 class Identity(HybridBlock):
@@ -98,9 +91,6 @@ class Identity(HybridBlock):
     >>> mx.gluon.contrib.nn.Identity()(mx.nd.array([3])).asnumpy().tolist()
     [3.0]
     """
-
-    def __init__(self, prefix: str | None = None, params: Any = None):
-        super().__init__(prefix=prefix, params=params)
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:
         return x
