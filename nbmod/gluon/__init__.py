@@ -41,13 +41,7 @@ from typing import TYPE_CHECKING, Any
 
 from .base_block import Block
 from .hybrid_block import HybridBlock
-from .parameter import (
-    Constant,
-    DeferredInitializationError,
-    Parameter,
-    ParameterDict,
-    tensor_types,
-)
+from .parameter import Constant, DeferredInitializationError, Parameter, ParameterDict, tensor_types
 from .symbol_block import SymbolBlock
 
 if TYPE_CHECKING:

@@ -7,29 +7,13 @@ from typing import Any, ClassVar
 from ...base import CheckError
 from ..base_parameter import Init
 from ..block import HybridBlock
+from . import pooling_layers
 from .activations import Activation
-from .pooling_layers import (
-    AvgPool1D,
-    AvgPool2D,
-    AvgPool3D,
-    GlobalAvgPool1D,
-    GlobalAvgPool2D,
-    GlobalAvgPool3D,
-    GlobalMaxPool1D,
-    GlobalMaxPool2D,
-    GlobalMaxPool3D,
-    MaxPool1D,
-    MaxPool2D,
-    MaxPool3D,
-    ReflectionPad2D,
-    Size,
-    _sizes,
-)
+from .pooling_layers import *  # noqa: F403
+from .pooling_layers import Size, _sizes
 
-__all__ = ["AvgPool1D", "AvgPool2D", "AvgPool3D", "Conv1D", "Conv1DTranspose", "Conv2D",
-           "Conv2DTranspose", "Conv3D", "Conv3DTranspose", "GlobalAvgPool1D", "GlobalAvgPool2D",
-           "GlobalAvgPool3D", "GlobalMaxPool1D", "GlobalMaxPool2D", "GlobalMaxPool3D", "MaxPool1D",
-           "MaxPool2D", "MaxPool3D", "ReflectionPad2D"]
+__all__ = ["Conv1D", "Conv1DTranspose", "Conv2D", "Conv2DTranspose", "Conv3D", "Conv3DTranspose",
+           *pooling_layers.__all__]
 
 
 class _Conv(HybridBlock):

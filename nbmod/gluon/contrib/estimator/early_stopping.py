@@ -14,7 +14,7 @@ from .events import EpochEnd, TrainBegin, TrainEnd
 if TYPE_CHECKING:
     from .estimator import Estimator
 
-__all__ = ["EarlyStoppingHandler", "check_monitor", "comparison", "worst"]
+__all__ = ["EarlyStoppingHandler"]
 __dir__ = __all__.copy
 
 _GREATER = ("acc", "f1", "mcc", "pcc", "pearson")

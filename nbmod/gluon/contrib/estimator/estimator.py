@@ -16,21 +16,18 @@ from ...data import DataLoader
 from ...loss import Loss
 from ...trainer import Trainer
 from .batch_processor import BatchProcessor
-from .event_handler import (
+from .events import (
     BatchBegin,
     BatchEnd,
     EpochBegin,
     EpochEnd,
     EventHandler,
-    GradientUpdateHandler,
-    LoggingHandler,
-    MetricHandler,
-    StoppingHandler,
     TrainBegin,
     TrainEnd,
-    ValidationHandler,
     _check_event_handlers,
 )
+from .logging_handler import LoggingHandler
+from .step_handlers import GradientUpdateHandler, MetricHandler, StoppingHandler, ValidationHandler
 from .utils import _check_handler_metric_ref, _check_metrics, _suggest_metric_for_loss
 
 __all__ = ["Estimator"]

@@ -1,30 +1,13 @@
 """MXNet's module path of events and their handlers."""
 
-from .checkpoint_handler import CheckpointHandler
-from .early_stopping import EarlyStoppingHandler
-from .events import (
-    BatchBegin,
-    BatchEnd,
-    EpochBegin,
-    EpochEnd,
-    EventHandler,
-    TrainBegin,
-    TrainEnd,
-    _check_event_handlers,
-)
-from .logging_handler import LoggingHandler
-from .step_handlers import (
-    GradientUpdateHandler,
-    MetricHandler,
-    StoppingHandler,
-    ValidationHandler,
-)
+from . import checkpoint_handler, early_stopping, events, logging_handler, step_handlers
+from .checkpoint_handler import *  # noqa: F403
+from .early_stopping import *  # noqa: F403
+from .events import *  # noqa: F403
+from .events import _check_event_handlers  # noqa: F401 - programs take it from here
+from .logging_handler import *  # noqa: F403
+from .step_handlers import *  # noqa: F403
 
-__all__ = ["BatchBegin", "BatchEnd", "CheckpointHandler", "EarlyStoppingHandler", "EpochBegin",
-           "EpochEnd", "EventHandler", "GradientUpdateHandler", "LoggingHandler", "MetricHandler",
-           "StoppingHandler", "TrainBegin", "TrainEnd", "ValidationHandler",
-           "_check_event_handlers"]
-
-
-def __dir__() -> list[str]:
-    return [name for name in __all__ if not name.startswith("_")]
+__all__ = [*checkpoint_handler.__all__, *early_stopping.__all__, *events.__all__,
+           *logging_handler.__all__, *step_handlers.__all__]
+__dir__ = __all__.copy
