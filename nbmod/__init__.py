@@ -14,15 +14,7 @@ with _deferred():   # an import that is interrupted cannot be repeated
     import numpy as _numpy  # noqa: F401
 
 from .base import MXNetError
-from .context import (
-    Context,
-    cpu,
-    cpu_pinned,
-    current_context,
-    gpu,
-    gpu_memory_info,
-    num_gpus,
-)
+from .context import Context, cpu, cpu_pinned, current_context, gpu, gpu_memory_info, num_gpus
 from .core.config import CONFIG as _CONFIG
 from .core.import_paths import ALIASES as _ALIASES
 from .core.import_paths import install as _install_import_paths

@@ -18,12 +18,7 @@ from bench.real_graphs import FOLDER
 from nbmod.base import DTYPE_FLAGS, MXNetError
 from nbmod.core import serialization
 from nbmod.core.atomic import atomic_write
-from nbmod.core.serialization import (
-    array_from_record,
-    read_arrays,
-    record_bytes,
-    write_arrays,
-)
+from nbmod.core.serialization import array_from_record, read_arrays, record_bytes, write_arrays
 from nbmod.ops.device import ALIGNMENT
 from nbmod.ops.sparse.formats import CSR, RowSparse
 

@@ -6,11 +6,7 @@ from ..checkpoint import load_checkpoint, load_params, save_checkpoint, verify_c
 from ..module.base_module import BatchEndParam
 from ..module.executor_group import _update_params
 from ..module.resume import latest_epoch
-from ..module.store_updates import (
-    _create_kvstore,
-    _initialize_kvstore,
-    _update_params_on_kvstore,
-)
+from ..module.store_updates import _create_kvstore, _initialize_kvstore, _update_params_on_kvstore
 from .feedforward import FeedForward
 
 __all__ = ["BatchEndParam", "FeedForward", "latest_epoch", "load_checkpoint", "load_params",

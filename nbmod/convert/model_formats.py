@@ -25,13 +25,7 @@ import numpy as np
 from .. import ndarray as nd
 from .. import symbol as sym
 from ..base import ArgumentError, Array, Forwarded, MXNetError, warn_user
-from ..checkpoint import (
-    epochs_of,
-    join_params,
-    load_archive,
-    read_archived,
-    save_checkpoint,
-)
+from ..checkpoint import epochs_of, join_params, load_archive, read_archived, save_checkpoint
 from ..core.atomic import atomic_write
 from ..core.compressed import most_unpacked, refusing, require_plausible
 from ..core.foreign import HEAD_SIZE, SUFFIXES, foreign_format

@@ -18,12 +18,7 @@ from ..base import numbered
 from .facts_json import from_json, to_json
 from .notebook import comparison_html
 from .overview import pass_changes
-from .schema import (
-    BindFacts,
-    EntryFacts,
-    ImplementationFacts,
-    PlanFacts,
-)
+from .schema import BindFacts, EntryFacts, ImplementationFacts, PlanFacts
 from .wording import Answer, described_node, described_tensor, listed, shortened
 
 __all__ = ["PlanComparison", "compared"]

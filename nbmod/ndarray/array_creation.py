@@ -8,14 +8,7 @@ from contextlib import contextmanager, suppress
 
 import numpy as np
 
-from ..base import (
-    ArgumentTypeError,
-    Array,
-    DTypeArg,
-    Forwarded,
-    MXNetError,
-    OutOfMemory,
-)
+from ..base import ArgumentTypeError, Array, DTypeArg, Forwarded, MXNetError, OutOfMemory
 from ..context import Context, current_context, resolve
 from ..core.shape_semantics import is_np_shape
 from ..ops import OPS

@@ -30,14 +30,7 @@ from ..ops.op import Backward, Call, Computation, Mode, Op, Spec
 from ..ops.sparse.row_gradients import gradient_letters
 from ..passes.gradient import gradient
 from . import mutation
-from .tape import (
-    DirectGradientOp,
-    OwnKind,
-    Recorded,
-    direct_op,
-    entry_with_value,
-    saved_value,
-)
+from .tape import DirectGradientOp, OwnKind, Recorded, direct_op, entry_with_value, saved_value
 from .tape_facts import TapeFacts, source_of
 
 __all__ = ["PROGRAMS", "GradientProgram", "gradient_program", "owns_memory"]

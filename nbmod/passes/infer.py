@@ -29,14 +29,7 @@ from ..base import DTYPE_FLAGS, MXNetError
 from ..graph import Entry, Graph, Node
 from ..ops.op import PartialType, Spec
 from ..ops.param import Shape, _dimension, _sequence
-from ..ops.shape import (
-    PartialShape,
-    ShapeMismatch,
-    infer_with_lengths,
-    is_known,
-    size_of,
-    unify,
-)
+from ..ops.shape import PartialShape, ShapeMismatch, infer_with_lengths, is_known, size_of, unify
 from ..ops.subgraph import Body
 
 if TYPE_CHECKING:

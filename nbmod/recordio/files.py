@@ -9,14 +9,7 @@ from collections.abc import Callable, Iterator
 from io import TextIOWrapper
 from typing import Any, BinaryIO, TextIO
 
-from ..base import (
-    ArgumentError,
-    CheckError,
-    MXNetError,
-    NoSuchFile,
-    NoSuchKey,
-    UnwritableFile,
-)
+from ..base import ArgumentError, CheckError, MXNetError, NoSuchFile, NoSuchKey, UnwritableFile
 from ..core.atomic import named_errors, require_other_files
 from ..core.interrupts import from_handler
 from ..core.locks import lock_for_process

@@ -14,12 +14,7 @@ from typing import Any, NamedTuple
 from unittest.mock import patch
 
 from tests.fuzz import drawing, features
-from tests.fuzz.judge import (
-    Disagreement,
-    require_agreement,
-    require_mxnet,
-    require_mxnet_training,
-)
+from tests.fuzz.judge import Disagreement, require_agreement, require_mxnet, require_mxnet_training
 from tests.fuzz.program import Program
 from tests.fuzz.shrink import guilty, smallest
 from tests.fuzz.tally import Tally

@@ -29,14 +29,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.graph_values import (
-    Arrays,
-    draw_values,
-    known_shapes,
-    lightened,
-    readers,
-    statistics,
-)
+from bench.graph_values import Arrays, draw_values, known_shapes, lightened, readers, statistics
 from bench.real_graphs import records, texts
 from tests.programs import common
 

@@ -24,13 +24,7 @@ from .calibration import (
     collect_statistics,
     optimal_thresholds,
 )
-from .parameters import (
-    Params,
-    distinct_layers,
-    fold_norms,
-    quantize_params,
-    quantized_symbol,
-)
+from .parameters import Params, distinct_layers, fold_norms, quantize_params, quantized_symbol
 
 __all__ = ["calib_graph", "quantize_graph", "quantize_model", "quantize_model_mkldnn",
            "quantize_net", "quantize_net_v2"]

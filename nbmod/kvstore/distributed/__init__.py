@@ -26,13 +26,7 @@ from __future__ import annotations
 from functools import cache
 
 from ...base import MXNetError, warn_user
-from ...launcher.placement import (
-    Placement,
-    launch_command,
-    launcher_of,
-    refuse_roles,
-    require_size,
-)
+from ...launcher.placement import Placement, launch_command, launcher_of, refuse_roles, require_size
 from ..base import KVStoreBase
 from . import script_end
 from .communicator import Communicator, MPICommunicator, SingleRank

@@ -11,14 +11,7 @@ from dataclasses import dataclass, field
 
 from ...base import MXNetError
 from ...graph import Entry, Graph, Node
-from .converter import (
-    CONVERTERS,
-    OPSETS,
-    NodeExport,
-    NotExpressible,
-    as_list,
-    describe_op,
-)
+from .converter import CONVERTERS, OPSETS, NodeExport, NotExpressible, as_list, describe_op
 from .onnx_graph import ExportLimits, GraphBuilder, Tensor, Value, unique_name
 from .tensor_info import TensorInfo
 
