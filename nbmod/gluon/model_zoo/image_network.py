@@ -10,10 +10,11 @@ from ...context import Context
 from ...symbol import Symbol
 from ...symbol.name import NameManager
 from ..block import HybridBlock
+from ..contrib.nn import HybridConcurrent
 from ..nn import HybridSequential
 from .model_store import get_model_file
 
-__all__ = ["ImageNetwork", "load_pretrained", "variant"]
+__all__ = ["ImageNetwork", "beside", "in_turn", "load_pretrained", "variant"]
 
 N = TypeVar("N", bound="ImageNetwork")
 
@@ -46,6 +47,32 @@ class ImageNetwork(HybridBlock):
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:
         return self.output(self.features(x))
+
+
+def in_turn(*blocks: HybridBlock) -> HybridSequential:
+    """Return one block of several, which are called one after the other.
+
+    Parameters
+    ----------
+    *blocks : HybridBlock
+        Blocks.
+    """
+    sequence = HybridSequential(prefix="")
+    sequence.add(*blocks)
+    return sequence
+
+
+def beside(*blocks: HybridBlock) -> HybridConcurrent:
+    """Return one block of several, whose channels are concatenated.
+
+    Parameters
+    ----------
+    *blocks : HybridBlock
+        Blocks.
+    """
+    branches = HybridConcurrent(axis=1, prefix="")
+    branches.add(*blocks)
+    return branches
 
 
 def load_pretrained(net: N, name: str, pretrained: bool, ctx: Context | None,

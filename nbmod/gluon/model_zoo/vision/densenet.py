@@ -10,7 +10,7 @@ from ....context import Context
 from ... import nn
 from ...block import HybridBlock
 from ...contrib.nn import HybridConcurrent, Identity
-from ..image_network import ImageNetwork, load_pretrained, variant
+from ..image_network import ImageNetwork, beside, in_turn, load_pretrained, variant
 
 __all__ = ["DenseNet", "densenet121", "densenet161", "densenet169", "densenet201"]
 
@@ -69,21 +69,16 @@ class DenseNet(ImageNetwork):
 
 def _layer(growth: int, bn_size: int, dropout: float) -> HybridConcurrent:
     """Channels of the data, and new ones."""
-    added = nn.HybridSequential(prefix="")
-    added.add(*_norm_relu(), nn.Conv2D(bn_size * growth, 1, use_bias=False),
-              *_norm_relu(), nn.Conv2D(growth, 3, padding=1, use_bias=False))
+    added = in_turn(*_norm_relu(), nn.Conv2D(bn_size * growth, 1, use_bias=False),
+                    *_norm_relu(), nn.Conv2D(growth, 3, padding=1, use_bias=False))
     if dropout:
         added.add(nn.Dropout(dropout))
-    layer = HybridConcurrent(axis=1, prefix="")
-    layer.add(Identity(), added)
-    return layer
+    return beside(Identity(), added)
 
 
 def _transition(channels: int) -> nn.HybridSequential:
     """Fewer channels, and half the height and width."""
-    layers = nn.HybridSequential(prefix="")
-    layers.add(*_norm_relu(), nn.Conv2D(channels, 1, use_bias=False), nn.AvgPool2D(2, 2))
-    return layers
+    return in_turn(*_norm_relu(), nn.Conv2D(channels, 1, use_bias=False), nn.AvgPool2D(2, 2))
 
 
 def _norm_relu() -> list[HybridBlock]:

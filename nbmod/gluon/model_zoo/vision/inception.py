@@ -8,7 +8,7 @@ from ....context import Context
 from ... import nn
 from ...block import HybridBlock
 from ...contrib.nn import HybridConcurrent
-from ..image_network import ImageNetwork, load_pretrained
+from ..image_network import ImageNetwork, beside, in_turn, load_pretrained
 
 __all__ = ["Inception3", "inception_v3"]
 
@@ -81,18 +81,12 @@ def _last_block(prefix: str) -> HybridConcurrent:
 
 def _divided(layers: Branch) -> nn.HybridSequential:
     """Layers, and then a row and a column side by side."""
-    branch = nn.HybridSequential(prefix="")
-    branch.add(_sequence(layers))
-    halves = HybridConcurrent(axis=1, prefix="")
-    halves.add(_sequence([(384, (1, 3))]), _sequence([(384, (3, 1))]))
-    branch.add(halves)
-    return branch
+    return in_turn(_sequence(layers),
+                   beside(_sequence([(384, (1, 3))]), _sequence([(384, (3, 1))])))
 
 
 def _sequence(layers: Branch) -> nn.HybridSequential:
-    branch = nn.HybridSequential(prefix="")
-    branch.add(*map(_layer, layers))
-    return branch
+    return in_turn(*map(_layer, layers))
 
 
 def _layer(layer: Convolution | str) -> HybridBlock:
@@ -106,10 +100,8 @@ def _conv(channels: int, kernel: Size, stride: int = 1, padding: Size | None = N
     if padding is None:
         height, width = (kernel, kernel) if isinstance(kernel, int) else kernel
         padding = (height // 2, width // 2) if stride == 1 else 0
-    layers = nn.HybridSequential(prefix="")
-    layers.add(nn.Conv2D(channels, kernel, stride, padding, use_bias=False),
-               nn.BatchNorm(epsilon=0.001), nn.Activation("relu"))
-    return layers
+    return in_turn(nn.Conv2D(channels, kernel, stride, padding, use_bias=False),
+                   nn.BatchNorm(epsilon=0.001), nn.Activation("relu"))
 
 
 def make_aux(classes: int) -> nn.HybridSequential:
@@ -126,10 +118,8 @@ def make_aux(classes: int) -> nn.HybridSequential:
     >>> net(mx.sym.var("data")).infer_shape(data=(1, 768, 17, 17))[1]
     [(1, 10)]
     """
-    layers = nn.HybridSequential(prefix="")
-    layers.add(nn.AvgPool2D(5, 3), _conv(128, 1), _conv(768, 5, padding=0), nn.Flatten(),
-               nn.Dense(classes))
-    return layers
+    return in_turn(nn.AvgPool2D(5, 3), _conv(128, 1), _conv(768, 5, padding=0), nn.Flatten(),
+                   nn.Dense(classes))
 
 
 def inception_v3(pretrained: bool = False, ctx: Context | None = None, root: str | None = None,

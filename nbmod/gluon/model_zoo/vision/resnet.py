@@ -9,7 +9,7 @@ from ....base import CheckError
 from ....context import Context
 from ... import nn
 from ...block import HybridBlock
-from ..image_network import ImageNetwork, load_pretrained, variant
+from ..image_network import ImageNetwork, in_turn, load_pretrained, variant
 
 __all__ = ["BasicBlockV1", "BasicBlockV2", "BottleneckV1", "BottleneckV2", "ResNetV1", "ResNetV2",
            "get_resnet", "resnet101_v1", "resnet101_v2", "resnet152_v1", "resnet152_v2",
@@ -43,9 +43,8 @@ class BasicBlockV1(HybridBlock):
     def __init__(self, channels: int, stride: int, downsample: bool = False, in_channels: int = 0,
                  **kwargs: Any):
         super().__init__(**kwargs)
-        self.body = nn.HybridSequential(prefix="")
-        self.body.add(_conv3x3(channels, stride, in_channels), nn.BatchNorm(),
-                      nn.Activation("relu"), _conv3x3(channels, 1, channels), nn.BatchNorm())
+        self.body = in_turn(_conv3x3(channels, stride, in_channels), nn.BatchNorm(),
+                            nn.Activation("relu"), _conv3x3(channels, 1, channels), nn.BatchNorm())
         self.downsample = _projection(channels, stride, in_channels) if downsample else None
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:
@@ -72,10 +71,9 @@ class BottleneckV1(HybridBlock):
                  **kwargs: Any):
         super().__init__(**kwargs)
         inner = channels // 4
-        self.body = nn.HybridSequential(prefix="")
-        self.body.add(nn.Conv2D(inner, 1, stride), nn.BatchNorm(), nn.Activation("relu"),
-                      _conv3x3(inner, 1, inner), nn.BatchNorm(), nn.Activation("relu"),
-                      nn.Conv2D(channels, 1), nn.BatchNorm())
+        self.body = in_turn(nn.Conv2D(inner, 1, stride), nn.BatchNorm(), nn.Activation("relu"),
+                            _conv3x3(inner, 1, inner), nn.BatchNorm(), nn.Activation("relu"),
+                            nn.Conv2D(channels, 1), nn.BatchNorm())
         self.downsample = _projection(channels, stride, in_channels) if downsample else None
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:
@@ -158,9 +156,7 @@ def _conv1x1(channels: int, stride: int, in_channels: int) -> nn.Conv2D:
 
 
 def _projection(channels: int, stride: int, in_channels: int) -> nn.HybridSequential:
-    layers = nn.HybridSequential(prefix="")
-    layers.add(_conv1x1(channels, stride, in_channels), nn.BatchNorm())
-    return layers
+    return in_turn(_conv1x1(channels, stride, in_channels), nn.BatchNorm())
 
 
 class _ResNet(ImageNetwork):
@@ -174,8 +170,7 @@ class _ResNet(ImageNetwork):
                              f"one for each of {len(layers)} stages")
         super().__init__(**kwargs)
         with self.name_scope():
-            self.features = nn.HybridSequential(prefix="")
-            self.features.add(*self._first(channels[0], thumbnail))
+            self.features = in_turn(*self._first(channels[0], thumbnail))
             for index, count in enumerate(layers):
                 self.features.add(self._make_layer(
                     block, count, channels[index + 1], 2 if index else 1, index + 1,

@@ -7,8 +7,7 @@ from typing import Any
 from ....base import CheckError
 from ....context import Context
 from ... import nn
-from ...contrib.nn import HybridConcurrent
-from ..image_network import ImageNetwork, load_pretrained, variant
+from ..image_network import ImageNetwork, beside, in_turn, load_pretrained, variant
 
 __all__ = ["SqueezeNet", "squeezenet1_0", "squeezenet1_1"]
 
@@ -53,25 +52,18 @@ class SqueezeNet(ImageNetwork):
             for squeeze in modules:
                 features.add(_fire(squeeze) if squeeze else nn.MaxPool2D(3, 2, ceil_mode=True))
             features.add(nn.Dropout(0.5))
-            self.output = output = nn.HybridSequential(prefix="")
-            output.add(nn.Conv2D(classes, 1), nn.Activation("relu"), nn.AvgPool2D(13),
-                       nn.Flatten())
+            self.output = in_turn(nn.Conv2D(classes, 1), nn.Activation("relu"), nn.AvgPool2D(13),
+                                  nn.Flatten())
 
 
 def _fire(squeeze: int) -> nn.HybridSequential:
     """Few channels, which convolutions of two sizes expand."""
-    module = nn.HybridSequential(prefix="")
-    module.add(_convolution(squeeze, 1))
-    expand = HybridConcurrent(axis=1, prefix="")
-    expand.add(_convolution(4 * squeeze, 1), _convolution(4 * squeeze, 3))
-    module.add(expand)
-    return module
+    return in_turn(_convolution(squeeze, 1),
+                   beside(_convolution(4 * squeeze, 1), _convolution(4 * squeeze, 3)))
 
 
 def _convolution(channels: int, kernel: int) -> nn.HybridSequential:
-    layers = nn.HybridSequential(prefix="")
-    layers.add(nn.Conv2D(channels, kernel, padding=kernel // 2), nn.Activation("relu"))
-    return layers
+    return in_turn(nn.Conv2D(channels, kernel, padding=kernel // 2), nn.Activation("relu"))
 
 
 def get_squeezenet(version: str, pretrained: bool = False, ctx: Context | None = None,
