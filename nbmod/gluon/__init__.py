@@ -28,10 +28,10 @@
     contrib/            experimental layers, cells, samplers and texts; the estimator
 
 Begin with `base_parameter.py`.  Imports `autograd`, `base`, `checkpoint`, `compat.c_interface`,
-`context`, `contrib.text`, `core.atomic`, `core.fork`, `core.reprs`, `core.scope`,
-`core.shape_semantics`, `execution.cached_op`, `execution.step_monitor`, `executor`, `graph`,
-`image`, `initializer`, `io.job_pipeline`, `io.mnist`, `kvstore`, `metric`, `module`, `ndarray`,
-`ops.jit`, `optimizer`, `random`, `recordio` and `symbol`.
+`context`, `contrib.text`, `core.archive_members`, `core.atomic`, `core.fork`, `core.reprs`,
+`core.scope`, `core.shape_semantics`, `execution.cached_op`, `execution.step_monitor`, `executor`,
+`graph`, `image`, `initializer`, `io.job_pipeline`, `io.mnist`, `kvstore`, `metric`, `module`,
+`ndarray`, `ops.jit`, `optimizer`, `random`, `recordio` and `symbol`.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from nbmod.base import MXNetError
 from nbmod.gluon import contrib, nn, rnn
 from nbmod.gluon.contrib.data import text
 from nbmod.gluon.contrib.rnn.rnn_cell import dynamic_unroll
+from nbmod.gluon.data import published_files
 from tests.compare import assert_like, assert_same
 from tests.programs import gluon_contrib
 from tests.programs.gluon_layers import numbers
@@ -262,11 +263,11 @@ def test_texts_are_mxnets(oracle, tmp_path):
 def archive(folder, name, **files):
     with zipfile.ZipFile(folder / name, "w") as written:
         for file, content in files.items():
-            written.writestr(f"../wiki/wiki.{file}.tokens", content)
+            written.writestr(f"wiki/wiki.{file}.tokens", content)
 
 
 def test_an_archive_is_unpacked_into_its_folder(tmp_path, monkeypatch):
-    monkeypatch.setattr(text, "download", lambda url, path, sha1_hash: str(
+    monkeypatch.setattr(published_files, "download", lambda url, path, sha1_hash: str(
         tmp_path / url.rpartition("/")[2]))
     archive(tmp_path, "wikitext-2-v1.zip", train="a b c", valid="d")
     words = text.WikiText2(str(tmp_path), seq_len=3)
@@ -275,7 +276,7 @@ def test_an_archive_is_unpacked_into_its_folder(tmp_path, monkeypatch):
     with pytest.raises(MXNetError, match="there is no wiki.test.tokens in the archive"):
         text.WikiText2(str(tmp_path), "test")
     (tmp_path / "wikitext-103-v1.zip").write_bytes(b"no archive")
-    with pytest.raises(MXNetError, match="wikitext-103-v1.zip: a damaged archive"):
+    with pytest.raises(MXNetError, match="wikitext-103-v1.zip: damaged"):
         text.WikiText103(str(tmp_path))
 
 
@@ -288,7 +289,7 @@ def test_files_that_are_nowhere_are_named(tmp_path, monkeypatch):
 
 def test_texts_are_loaded_by_intervals(tmp_path, monkeypatch):
     """Rows of a batch go on where those of the last batch end."""
-    monkeypatch.setattr(text, "check_sha1", lambda path, sha1: True)
+    monkeypatch.setattr(published_files, "check_sha1", lambda path, sha1: True)
     (tmp_path / "wiki.train.tokens").write_text(" ".join(map(str, range(100, 113))))
     words = text.WikiText2(str(tmp_path), seq_len=2)
     order = contrib.data.IntervalSampler(len(words), 3)

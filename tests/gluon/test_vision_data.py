@@ -12,6 +12,7 @@ import pytest
 
 import nbmod as mx
 from nbmod.base import MXNetError
+from nbmod.gluon.data import published_files
 from nbmod.gluon.data.vision import datasets, transforms
 from nbmod.imgproc.codecs import encode
 from tests.compare import assert_same
@@ -125,7 +126,7 @@ def archive(files):
     content = io.BytesIO()
     with tarfile.open(fileobj=content, mode="w:gz") as written:
         for name, data in files.items():
-            member = tarfile.TarInfo(f"cifar/../{name}")
+            member = tarfile.TarInfo(f"cifar/{name}")
             member.size = len(data)
             written.addfile(member, io.BytesIO(data))
     return content.getvalue()
@@ -134,11 +135,12 @@ def archive(files):
 @pytest.mark.parametrize("content, message", [
     (archive({"train.bin": rows(4, 2).tobytes()}), None),
     (archive({"train.bin": b"1234"}), "expected images of 3074 bytes, found 4 bytes"),
-    (archive({"other.bin": b""}), "there is no train.bin"), (b"no archive", "a damaged archive")])
+    (archive({"other.bin": b""}), "there is no train.bin"), (b"no archive", "damaged"),
+    (archive({"../train.bin": b""}), "its name leads out of the archive")])
 def test_an_archive_is_unpacked_into_its_folder(tmp_path, monkeypatch, content, message):
     path = tmp_path / "cifar-100-binary.tar.gz"
     path.write_bytes(content)
-    monkeypatch.setattr(datasets, "download", lambda url, path, sha1_hash: os.path.join(
+    monkeypatch.setattr(published_files, "download", lambda url, path, sha1_hash: os.path.join(
         path, url.rpartition("/")[2]))
     if message:
         with pytest.raises(MXNetError, match=message):

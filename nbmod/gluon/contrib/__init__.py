@@ -6,9 +6,9 @@
     data/         a sampler at intervals, texts
     estimator/    trains networks, with handlers for events
 
-Begin with `nn/`.  Imports `autograd`, `base`, `compat.c_interface`, `context`, `contrib.text`,
-`core.atomic`, `gluon.block`, `gluon.data`, `gluon.loss`, `gluon.nn`, `gluon.parameter`,
-`gluon.rnn`, `gluon.trainer`, `gluon.utils`, `initializer`, `metric` and `ndarray`.
+Begin with `nn/`.  Imports `autograd`, `base`, `context`, `contrib.text`, `core.atomic`,
+`gluon.base_parameter`, `gluon.block`, `gluon.data`, `gluon.loss`, `gluon.nn`, `gluon.rnn`,
+`gluon.trainer`, `gluon.utils`, `metric` and `ndarray`.
 """
 
 from . import cnn, data, estimator, nn, rnn

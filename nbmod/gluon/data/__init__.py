@@ -2,6 +2,7 @@
 
     sampler.py           orders of samples, and their division into batches
     dataset.py           data sets: arrays, lists, record files, and functions of samples
+    published_files.py   files of data sets, in a folder or downloaded into it
     batches.py           samples become the arrays of a batch
     shared_batches.py    batches in memory that processes share
     pooled_batches.py    batches of a pool, for loaders of other projects
@@ -10,8 +11,8 @@
     vision/              data sets of images, and transformations
 
 Begin with `dataset.py`.  Imports `autograd`, `base`, `compat.c_interface`, `context`,
-`core.atomic`, `core.fork`, `gluon.block`, `gluon.nn`, `gluon.utils`, `image`, `io.job_pipeline`,
-`io.mnist`, `ndarray`, `ops.jit`, `random` and `recordio`.
+`core.archive_members`, `core.atomic`, `core.fork`, `gluon.block`, `gluon.nn`, `gluon.utils`,
+`image`, `io.job_pipeline`, `io.mnist`, `ndarray`, `ops.jit`, `random` and `recordio`.
 """
 
 from __future__ import annotations

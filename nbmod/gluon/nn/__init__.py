@@ -6,7 +6,7 @@
     conv_layers.py     convolutions over 1, 2 and 3 axes, and their transposes
     pooling_layers.py  pooling over 1, 2 and 3 axes, `ReflectionPad2D`
 
-Begin with `basic_layers.py`.  Imports `base`, `gluon.block`, `gluon.parameter`, `gluon.utils`,
+Begin with `basic_layers.py`.  Imports `base`, `gluon.base_parameter`, `gluon.block`, `gluon.utils`,
 `initializer`, `ndarray` and `symbol`.
 """
 

@@ -18,7 +18,7 @@ __all__ = ["BatchNorm", "BatchNormReLU", "Dense", "Dropout", "Embedding", "Flatt
            "HybridLambda", "HybridSequential", "InstanceNorm", "Lambda", "LayerNorm", "Sequential"]
 
 
-class _Container(Block):
+class _BlockList(Block):
     """Base of blocks that hold a list of others."""
 
     _is_container: ClassVar = True
@@ -48,7 +48,7 @@ class _Container(Block):
         return iter([*self._children.values()])
 
 
-class Sequential(_Container):
+class Sequential(_BlockList):
     """Blocks that are called one after the other.
 
     Parameters
@@ -103,7 +103,7 @@ class Sequential(_Container):
         super().hybridize(active, **kwargs)
 
 
-class HybridSequential(_Container, HybridBlock):
+class HybridSequential(_BlockList, HybridBlock):
     """Hybrid blocks that are called one after the other.
 
     Parameters

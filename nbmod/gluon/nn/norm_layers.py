@@ -7,9 +7,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...base import element_type
-from ..base_parameter import Init
+from ..base_parameter import Init, Parameter
 from ..block import HybridBlock
-from ..parameter import Parameter
 
 __all__ = ["BatchNorm", "BatchNormReLU", "GroupNorm", "InstanceNorm", "LayerNorm"]
 

@@ -6,8 +6,8 @@
     cell_modifiers.py   cells around a cell: `DropoutCell`, `ZoneoutCell`, `ResidualCell`
     rnn_layer.py        whole sequences by one operator: `RNN`, `LSTM`, `GRU`
 
-Begin with `recurrent_cell.py`.  Imports `base`, `gluon.block`, `gluon.nn`, `gluon.parameter`,
-`gluon.utils`, `initializer`, `ndarray` and `symbol`.
+Begin with `recurrent_cell.py`.  Imports `base`, `gluon.base_parameter`, `gluon.block`, `gluon.nn`,
+`gluon.utils`, `ndarray` and `symbol`.
 """
 
 from __future__ import annotations

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
 
-from ..base_parameter import Init
+from ..base_parameter import Init, Parameter
 from ..block import HybridBlock
-from ..parameter import Parameter
 from .cell_containers import BidirectionalCell, HybridSequentialRNNCell, SequentialRNNCell
 from .cell_modifiers import DropoutCell, ModifierCell, ResidualCell, ZoneoutCell
 from .recurrent_cell import (  # noqa: F401 - MXNet's extensions import these

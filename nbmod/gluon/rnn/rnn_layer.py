@@ -10,9 +10,8 @@ from ... import ndarray as nd
 from ... import symbol as sym
 from ...base import ArgumentError, CheckError, NoSuchKey
 from ...ndarray import NDArray
-from ..base_parameter import Init
+from ..base_parameter import Init, Parameter
 from ..block import HybridBlock
-from ..parameter import Parameter
 from .cell_containers import BidirectionalCell, HybridSequentialRNNCell
 from .cell_modifiers import DropoutCell
 from .recurrent_cell import StateInfo, _is_tensor

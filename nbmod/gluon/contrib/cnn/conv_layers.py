@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from ....base import ArgumentError, CheckError
-from ...base_parameter import Init
+from ...base_parameter import Init, Parameter
 from ...block import HybridBlock
 from ...nn import Activation
 from ...nn.pooling_layers import Size, _sizes
-from ...parameter import Parameter
 
 __all__ = ["DeformableConvolution", "ModulatedDeformableConvolution"]
 

@@ -3,8 +3,8 @@
     sampler.py  `IntervalSampler`
     text.py     WikiText as sequences of tokens
 
-Begin with `sampler.py`.  Imports `base`, `compat.c_interface`, `contrib.text`, `core.atomic`,
-`gluon.data.dataset`, `gluon.data.sampler`, `gluon.utils` and `ndarray`.
+Begin with `sampler.py`.  Imports `base`, `contrib.text`, `gluon.data.published_files`,
+`gluon.data.sampler` and `ndarray`.
 """
 
 from __future__ import annotations

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import zipfile
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from ....base import ArgumentError, MXNetError, NoSuchKey, UnwritableFile
-from ....compat.c_interface import data_dir
+from ....base import ArgumentError, NoSuchKey
 from ....contrib.text.utils import count_tokens_from_str
 from ....contrib.text.vocab import Vocabulary
-from ....core.atomic import atomic_write
 from ....ndarray import array
-from ...data.dataset import Dataset
-from ...utils import _get_repo_file_url, check_sha1, download
+from ...data.published_files import File, PublishedDataset, default_root
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -26,18 +21,10 @@ __dir__ = __all__.copy
 EOS_TOKEN = "<eos>"
 """Ends each line."""
 
-File = tuple[str, str]
-"""Name and SHA-1."""
 
-
-def _folder(name: str) -> str:
-    return os.path.join(data_dir(), "datasets", name)
-
-
-class _WikiText(Dataset):
+class _WikiText(PublishedDataset):
     """The tokens of a file, line after line, cut into sequences of one length."""
 
-    _namespace: ClassVar[str]
     _archive_file: ClassVar[File]
     _data_file: ClassVar[dict[str, File]]
 
@@ -47,9 +34,10 @@ class _WikiText(Dataset):
                             f"{', '.join(map(repr, self._data_file))}")
         if seq_len < 1:
             raise ArgumentError(f"{type(self).__name__}: seq_len is {seq_len}, expected at least 1")
-        self._root, self._segment = os.path.expanduser(root), segment
-        os.makedirs(self._root, exist_ok=True)
-        with open(self._path(), encoding="utf-8") as file:
+        super().__init__(root)
+        self._segment = segment
+        path, = self._unpacked([self._data_file[segment]], self._archive_file)
+        with open(path, encoding="utf-8") as file:
             text = file.read()
         self._counter = count_tokens_from_str(text)
         self._vocab = Vocabulary(self._counter, reserved_tokens=[EOS_TOKEN]) if vocab is None else (
@@ -65,38 +53,6 @@ class _WikiText(Dataset):
         lines = (words for line in text.splitlines() if (words := line.split()))
         return np.fromiter((index for words in lines
                             for index in self._vocab.to_indices([*words, EOS_TOKEN])), np.int32)
-
-    def _path(self) -> str:
-        """The file of the segment, which is there or in an archive that is downloaded."""
-        name, sha1 = self._data_file[self._segment]
-        path = os.path.join(self._root, name)
-        if not os.path.exists(path) or not check_sha1(path, sha1):
-            self._extract(self._fetch(), name, path)
-        return path
-
-    def _fetch(self) -> str:
-        name, sha1 = self._archive_file
-        try:
-            return download(_get_repo_file_url(f"gluon/dataset/{self._namespace}", name),
-                            path=self._root, sha1_hash=sha1)
-        except UnwritableFile:
-            raise
-        except MXNetError as error:
-            raise MXNetError(f"{type(self).__name__}: {error}; copy {name}, or the files in it, to "
-                             f"{self._root}, or name their folder by root=") from error
-
-    def _extract(self, archive: str, name: str, path: str) -> None:
-        """Write a file of an archive, whatever folder it is in."""
-        try:
-            with zipfile.ZipFile(archive) as files:
-                member = next((each for each in files.namelist()
-                               if os.path.basename(each) == name), None)
-                if member is None:
-                    raise MXNetError(f"{archive}: there is no {name} in the archive")
-                with atomic_write(path) as target:
-                    target.write(files.read(member))
-        except zipfile.BadZipFile as error:
-            raise MXNetError(f"{archive}: a damaged archive: {error}") from error
 
     @property
     def vocabulary(self) -> Vocabulary:
@@ -149,7 +105,7 @@ class WikiText2(_WikiText):
         "validation": ("wiki.valid.tokens", "0418625c8b4da6e4b5c7a0b9e78d4ae8f7ee5422"),
         "test": ("wiki.test.tokens", "c7b8ce0aa086fb34dab808c5c49224211eb2b172")}
 
-    def __init__(self, root: str = _folder("wikitext-2"), segment: str = "train",
+    def __init__(self, root: str = default_root("wikitext-2"), segment: str = "train",
                  vocab: Vocabulary | None = None, seq_len: int = 35):
         super().__init__(root, segment, vocab, seq_len)
 
@@ -172,6 +128,6 @@ class WikiText103(_WikiText):
         "validation": ("wiki.valid.tokens", "c326ac59dc587676d58c422eb8a03e119582f92b"),
         "test": ("wiki.test.tokens", "8a5befc548865cec54ed4273cf87dbbad60d1e47")}
 
-    def __init__(self, root: str = _folder("wikitext-103"), segment: str = "train",
+    def __init__(self, root: str = default_root("wikitext-103"), segment: str = "train",
                  vocab: Vocabulary | None = None, seq_len: int = 35):
         super().__init__(root, segment, vocab, seq_len)

@@ -11,7 +11,7 @@
     utils.py               checks of metrics
 
 Begin with `estimator.py`.  Imports `autograd`, `base`, `context`, `core.atomic`, `gluon.block`,
-`gluon.data`, `gluon.loss`, `gluon.trainer`, `gluon.utils`, `initializer`, `metric` and `ndarray`.
+`gluon.data`, `gluon.loss`, `gluon.trainer`, `gluon.utils`, `metric` and `ndarray`.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
     rnn_cell.py       `LSTMPCell`, `VariationalDropoutCell`, and `dynamic_unroll`
     conv_rnn_cell.py  cells whose maps are convolutions over 1, 2 and 3 axes
 
-Begin with `rnn_cell.py`.  Imports `base`, `gluon.nn`, `gluon.parameter`, `gluon.rnn`,
-`initializer` and `ndarray`.
+Begin with `rnn_cell.py`.  Imports `base`, `gluon.base_parameter`, `gluon.nn`, `gluon.rnn` and
+`ndarray`.
 """
 
 from __future__ import annotations

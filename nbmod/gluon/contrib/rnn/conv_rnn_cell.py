@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from ....base import CheckError
-from ...base_parameter import Init
+from ...base_parameter import Init, Parameter
 from ...nn.pooling_layers import Size
-from ...parameter import Parameter
 from ...rnn.rnn_cell import Function, HybridRecurrentCell, StateInfo, _add_parameters
 
 __all__ = ["Conv1DGRUCell", "Conv1DLSTMCell", "Conv1DRNNCell", "Conv2DGRUCell", "Conv2DLSTMCell",

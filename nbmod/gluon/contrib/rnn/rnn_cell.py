@@ -7,8 +7,7 @@ from typing import Any, ClassVar
 from .... import ndarray as nd
 from ....base import CheckError
 from ....ndarray import NDArray
-from ...base_parameter import Init
-from ...parameter import Parameter
+from ...base_parameter import Init, Parameter
 from ...rnn.cell_modifiers import _has_directions, _RememberingCell
 from ...rnn.recurrent_cell import (
     RecurrentCell,

@@ -4,8 +4,8 @@
     color_transforms.py  random changes of colors
     transforms.py        blocks that transform images
 
-Begin with `datasets.py`.  Imports `base`, `compat.c_interface`, `core.atomic`, `gluon.block`,
-`gluon.data.dataset`, `gluon.nn`, `gluon.utils`, `image`, `io.mnist`, `ndarray` and `recordio`.
+Begin with `datasets.py`.  Imports `base`, `gluon.block`, `gluon.data.dataset`,
+`gluon.data.published_files`, `gluon.nn`, `image`, `io.mnist`, `ndarray` and `recordio`.
 """
 
 from __future__ import annotations

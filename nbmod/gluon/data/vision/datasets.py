@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import os
-import tarfile
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
 from ....base import AbstractError, MXNetError, warn_user
-from ....compat.c_interface import data_dir
-from ....core.atomic import atomic_write
 from ....image import image as image_module
 from ....image import imdecode, imread
 from ....io.mnist import read_idx
 from ....ndarray import array
 from ....recordio import unpack
-from ...utils import _get_repo_file_url, check_sha1, download
 from ..dataset import Dataset, RecordFileDataset
+from ..published_files import File, PublishedDataset, default_root
 
 __all__ = ["CIFAR10", "CIFAR100", "FashionMNIST", "ImageFolderDataset", "ImageRecordDataset",
            "MNIST"]
@@ -26,22 +23,14 @@ __dir__ = __all__.copy
 
 globals()["image"] = image_module  # programs take it from here; in this file, images are `image`
 Transform = Callable[[Any, Any], Any]
-File = tuple[str, str]
-"""Name and SHA-1."""
 
 
-def _folder(name: str) -> str:
-    return os.path.join(data_dir(), "datasets", name)
-
-
-class _DownloadedDataset(Dataset):
-    """Images and labels in files of a folder, which are downloaded if they are not there."""
-
-    _namespace: ClassVar[str]
+class _DownloadedDataset(PublishedDataset):
+    """Images and labels in published files."""
 
     def __init__(self, root: str, train: bool, transform: Transform | None):
-        self._root, self._train, self._transform = os.path.expanduser(root), train, transform
-        os.makedirs(self._root, exist_ok=True)
+        super().__init__(root)
+        self._train, self._transform = train, transform
         images, labels = self._get_data()
         self._data, self._label = array(images, dtype=np.uint8), labels.astype(np.int32)
 
@@ -55,11 +44,6 @@ class _DownloadedDataset(Dataset):
     def _get_data(self) -> tuple[np.ndarray, np.ndarray]:
         """Images (number, height, width, channels), and labels."""
         raise AbstractError(f"{type(self).__name__} does not define _get_data")
-
-    def _fetch(self, file: File) -> str:
-        name, sha1 = file
-        return download(_get_repo_file_url(f"gluon/dataset/{self._namespace}", name),
-                        path=self._root, sha1_hash=sha1)
 
 
 class MNIST(_DownloadedDataset):
@@ -89,7 +73,7 @@ class MNIST(_DownloadedDataset):
         ("t10k-images-idx3-ubyte.gz", "c3a25af1f52dad7f726cce8cacb138654b760d48"),
         ("t10k-labels-idx1-ubyte.gz", "763e7fa3757d93b0cdec073cef058b2004252c17"))
 
-    def __init__(self, root: str = _folder("mnist"), train: bool = True,
+    def __init__(self, root: str = default_root("mnist"), train: bool = True,
                  transform: Transform | None = None):
         super().__init__(root, train, transform)
 
@@ -117,7 +101,7 @@ class FashionMNIST(MNIST):
         ("t10k-images-idx3-ubyte.gz", "626ed6a7c06dd17c0eec72fa3be1740f146a2863"),
         ("t10k-labels-idx1-ubyte.gz", "17f9ab60e7257a1620f4ad76bbbaf857c3920701"))
 
-    def __init__(self, root: str = _folder("fashion-mnist"), train: bool = True,
+    def __init__(self, root: str = default_root("fashion-mnist"), train: bool = True,
                  transform: Transform | None = None):
         super().__init__(root, train, transform)
 
@@ -154,17 +138,13 @@ class CIFAR10(_DownloadedDataset):
         ("test_batch.bin", "67eb016db431130d61cd03c7ad570b013799c88c"),)
     _labels, _label_column = 1, 0
 
-    def __init__(self, root: str = _folder("cifar10"), train: bool = True,
+    def __init__(self, root: str = default_root("cifar10"), train: bool = True,
                  transform: Transform | None = None):
         super().__init__(root, train, transform)
 
     def _get_data(self) -> tuple[np.ndarray, np.ndarray]:
         files = self._train_data if self._train else self._test_data
-        paths = [os.path.join(self._root, name) for name, _ in files]
-        if not all(os.path.exists(path) and check_sha1(path, sha1)
-                   for path, (_, sha1) in zip(paths, files, strict=True)):
-            _extract(self._fetch(self._archive_file), self._root, [name for name, _ in files])
-        rows = np.concatenate([self._rows(path) for path in paths])
+        rows = np.concatenate([*map(self._rows, self._unpacked(files, self._archive_file))])
         images = rows[:, self._labels:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
         return images, rows[:, self._label_column]
 
@@ -196,28 +176,10 @@ class CIFAR100(CIFAR10):
     _test_data = (("test.bin", "8fb6623e830365ff53cf14adec797474f5478006"),)
     _labels = 2
 
-    def __init__(self, root: str = _folder("cifar100"), fine_label: bool = False,
+    def __init__(self, root: str = default_root("cifar100"), fine_label: bool = False,
                  train: bool = True, transform: Transform | None = None):
         self._label_column = int(fine_label)
         super().__init__(root, train, transform)
-
-
-def _extract(archive: str, folder: str, names: Sequence[str]) -> None:
-    """Write files of an archive, whatever folders they are in, to one folder."""
-    left = set(names)
-    try:
-        with tarfile.open(archive) as files:
-            for member in files:
-                name = os.path.basename(member.name)
-                content = files.extractfile(member) if name in left else None
-                if content is not None:
-                    with atomic_write(os.path.join(folder, name)) as target:
-                        target.write(content.read())
-                    left.remove(name)
-    except (tarfile.TarError, EOFError, OSError) as error:
-        raise MXNetError(f"{archive}: a damaged archive: {error}") from error
-    if left:
-        raise MXNetError(f"{archive}: there is no {sorted(left)[0]} in the archive")
 
 
 class ImageRecordDataset(RecordFileDataset):
