@@ -52,6 +52,8 @@ class Block:
 
     _is_container: ClassVar = False
     """Whether `summary` shows the children alone."""
+    _hint: ClassVar[str] = ""
+    """Kind of block, which names begin with; by default the class's name."""
 
     def __init__(self, prefix: str | None = None, params: ParameterDict | None = None):
         self._empty_prefix = prefix == ""
@@ -64,8 +66,8 @@ class Block:
         self._forward_pre_hooks: dict[int, Callable[..., Any]] = {}
 
     def _alias(self) -> str:
-        """Kind of block, which names begin with."""
-        return type(self).__name__.lower()
+        """What names of blocks without a prefix begin with."""
+        return self._hint or type(self).__name__.lower()
 
     @safe_repr
     def __repr__(self) -> str:

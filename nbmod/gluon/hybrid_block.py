@@ -10,7 +10,6 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable
-from types import ModuleType
 from typing import Any
 
 from .. import ndarray, symbol
@@ -34,17 +33,6 @@ __all__ = ["HybridBlock"]
 
 _TRACING = fresh(threading.RLock())
 """Held while a block is traced, and while shapes of parameters are inferred."""
-
-
-def functions_for(is_symbolic: bool) -> ModuleType:
-    """Return what `hybrid_forward` gets as `F`: the only place that knows.
-
-    Parameters
-    ----------
-    is_symbolic : bool
-        Whether it is called with symbols.
-    """
-    return symbol if is_symbolic else ndarray
 
 
 class HybridBlock(Block):
@@ -195,7 +183,7 @@ class HybridBlock(Block):
                 self._finish_deferred(x, *args)
                 own = self._own_arrays(ctx)
             try:
-                return self.hybrid_forward(functions_for(is_symbolic=False), x, *args, **own)
+                return self.hybrid_forward(ndarray, x, *args, **own)
             except MXNetError as error:
                 name_block(error, self, "arrays")
                 raise
@@ -207,7 +195,7 @@ class HybridBlock(Block):
         """Call `hybrid_forward` with symbols, in the scope of this block."""
         own = {name: each.var() for name, each in self._reg_params.items()}
         with self.name_scope():
-            return self.hybrid_forward(functions_for(is_symbolic=True), *args, **own)
+            return self.hybrid_forward(symbol, *args, **own)
 
     def hybrid_forward(self, F: Any, x: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N803
         """Compute the outputs: a subclass defines it.

@@ -19,6 +19,7 @@ __all__ = ["Conv1D", "Conv1DTranspose", "Conv2D", "Conv2DTranspose", "Conv3D", "
 class _Conv(HybridBlock):
     """Base of convolutions; `adj` is the padding of the output that a transpose has."""
 
+    _hint = "conv"
     _layouts: ClassVar[tuple[str, ...]]
 
     def __init__(self, channels: int, kernel_size: Size, strides: Size, padding: Size,
@@ -55,9 +56,6 @@ class _Conv(HybridBlock):
         axes = dict(zip(self._layouts[0][2:], self._kwargs["kernel"], strict=True))
         axes |= {"N": outputs, "C": inputs // groups}
         return tuple(axes[axis] for axis in self._kwargs["layout"])
-
-    def _alias(self) -> str:
-        return "conv"
 
     def hybrid_forward(self, F: Any, x: Any, weight: Any, bias: Any = None) -> Any:
         x = getattr(F, self._op_name)(x, weight, bias, name="fwd", **self._kwargs)

@@ -6,7 +6,7 @@ All pooling layers are one operator; the classes have MXNet's defaults, and its 
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 from ...base import CheckError
 from ..block import HybridBlock
@@ -15,6 +15,8 @@ __all__ = ["AvgPool1D", "AvgPool2D", "AvgPool3D", "GlobalAvgPool1D", "GlobalAvgP
            "GlobalAvgPool3D", "GlobalMaxPool1D", "GlobalMaxPool2D", "GlobalMaxPool3D", "MaxPool1D",
            "MaxPool2D", "MaxPool3D", "ReflectionPad2D"]
 
+LAYOUTS = {1: ("NCW", "NWC"), 2: ("NCHW", "NHWC"), 3: ("NCDHW", "NDHWC")}
+"""Orders of the axes, by the number of spatial ones."""
 Size = int | tuple[int, ...] | list[int]
 """A number for each spatial axis, or one for all."""
 
@@ -30,14 +32,13 @@ def _sizes(argument: str, size: Size, rank: int) -> tuple[int, ...]:
 class _Pooling(HybridBlock):
     """Base of pooling layers."""
 
-    _layouts: ClassVar[tuple[str, str]]
+    _hint = "pool"
 
-    def __init__(self, pool_size: Size, strides: Size | None, padding: Size, ceil_mode: bool,
-                 global_pool: bool, pool_type: str, layout: str,
-                 count_include_pad: bool | None = None, **kwargs: Any):
-        rank = len(self._layouts[0]) - 2
-        if layout not in self._layouts:
-            raise CheckError(f"Only {' and '.join(self._layouts)} layouts are valid for {rank}D "
+    def __init__(self, rank: int, pool_type: str, layout: str, pool_size: Size,
+                 strides: Size | None = None, padding: Size = 0, ceil_mode: bool = False,
+                 count_include_pad: bool | None = None, global_pool: bool = False, **kwargs: Any):
+        if layout not in LAYOUTS[rank]:
+            raise CheckError(f"Only {' and '.join(LAYOUTS[rank])} layouts are valid for {rank}D "
                              f"Pooling; layout is {layout!r}")
         super().__init__(**kwargs)
         strides = pool_size if strides is None else strides
@@ -48,9 +49,6 @@ class _Pooling(HybridBlock):
             "pooling_convention": "full" if ceil_mode else "valid"}
         if count_include_pad is not None:
             self._kwargs["count_include_pad"] = count_include_pad
-
-    def _alias(self) -> str:
-        return "pool"
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:
         return F.Pooling(x, name="fwd", **self._kwargs)
@@ -82,11 +80,9 @@ class MaxPool1D(_Pooling):
     (1, 1, 2)
     """
 
-    _layouts = "NCW", "NWC"
-
     def __init__(self, pool_size: Size = 2, strides: Size | None = None, padding: Size = 0,
                  layout: str = "NCW", ceil_mode: bool = False, **kwargs: Any):
-        super().__init__(pool_size, strides, padding, ceil_mode, False, "max", layout, **kwargs)
+        super().__init__(1, "max", layout, pool_size, strides, padding, ceil_mode, **kwargs)
 
 
 class MaxPool2D(_Pooling):
@@ -113,11 +109,9 @@ class MaxPool2D(_Pooling):
     (1, 1, 2, 2)
     """
 
-    _layouts = "NCHW", "NHWC"
-
     def __init__(self, pool_size: Size = (2, 2), strides: Size | None = None, padding: Size = 0,
                  layout: str = "NCHW", ceil_mode: bool = False, **kwargs: Any):
-        super().__init__(pool_size, strides, padding, ceil_mode, False, "max", layout, **kwargs)
+        super().__init__(2, "max", layout, pool_size, strides, padding, ceil_mode, **kwargs)
 
 
 class MaxPool3D(_Pooling):
@@ -138,11 +132,9 @@ class MaxPool3D(_Pooling):
     (1, 1, 2, 2, 2)
     """
 
-    _layouts = "NCDHW", "NDHWC"
-
     def __init__(self, pool_size: Size = (2, 2, 2), strides: Size | None = None, padding: Size = 0,
                  ceil_mode: bool = False, layout: str = "NCDHW", **kwargs: Any):
-        super().__init__(pool_size, strides, padding, ceil_mode, False, "max", layout, **kwargs)
+        super().__init__(3, "max", layout, pool_size, strides, padding, ceil_mode, **kwargs)
 
 
 class AvgPool1D(_Pooling):
@@ -163,12 +155,10 @@ class AvgPool1D(_Pooling):
     (1, 1, 2)
     """
 
-    _layouts = "NCW", "NWC"
-
     def __init__(self, pool_size: Size = 2, strides: Size | None = None, padding: Size = 0,
                  layout: str = "NCW", ceil_mode: bool = False, count_include_pad: bool = True,
                  **kwargs: Any):
-        super().__init__(pool_size, strides, padding, ceil_mode, False, "avg", layout,
+        super().__init__(1, "avg", layout, pool_size, strides, padding, ceil_mode,
                          count_include_pad, **kwargs)
 
 
@@ -198,12 +188,10 @@ class AvgPool2D(_Pooling):
     (1, 1, 2, 2)
     """
 
-    _layouts = "NCHW", "NHWC"
-
     def __init__(self, pool_size: Size = (2, 2), strides: Size | None = None, padding: Size = 0,
                  ceil_mode: bool = False, layout: str = "NCHW", count_include_pad: bool = True,
                  **kwargs: Any):
-        super().__init__(pool_size, strides, padding, ceil_mode, False, "avg", layout,
+        super().__init__(2, "avg", layout, pool_size, strides, padding, ceil_mode,
                          count_include_pad, **kwargs)
 
 
@@ -225,12 +213,10 @@ class AvgPool3D(_Pooling):
     (1, 1, 2, 2, 2)
     """
 
-    _layouts = "NCDHW", "NDHWC"
-
     def __init__(self, pool_size: Size = (2, 2, 2), strides: Size | None = None, padding: Size = 0,
                  ceil_mode: bool = False, layout: str = "NCDHW", count_include_pad: bool = True,
                  **kwargs: Any):
-        super().__init__(pool_size, strides, padding, ceil_mode, False, "avg", layout,
+        super().__init__(3, "avg", layout, pool_size, strides, padding, ceil_mode,
                          count_include_pad, **kwargs)
 
 
@@ -250,10 +236,8 @@ class GlobalMaxPool1D(_Pooling):
     (1, 1, 1)
     """
 
-    _layouts = "NCW", "NWC"
-
     def __init__(self, layout: str = "NCW", **kwargs: Any):
-        super().__init__(1, None, 0, True, True, "max", layout, **kwargs)
+        super().__init__(1, "max", layout, 1, ceil_mode=True, global_pool=True, **kwargs)
 
 
 class GlobalMaxPool2D(_Pooling):
@@ -272,10 +256,8 @@ class GlobalMaxPool2D(_Pooling):
     (1, 1, 1, 1)
     """
 
-    _layouts = "NCHW", "NHWC"
-
     def __init__(self, layout: str = "NCHW", **kwargs: Any):
-        super().__init__(1, None, 0, True, True, "max", layout, **kwargs)
+        super().__init__(2, "max", layout, 1, ceil_mode=True, global_pool=True, **kwargs)
 
 
 class GlobalMaxPool3D(_Pooling):
@@ -294,10 +276,8 @@ class GlobalMaxPool3D(_Pooling):
     (1, 1, 1, 1, 1)
     """
 
-    _layouts = "NCDHW", "NDHWC"
-
     def __init__(self, layout: str = "NCDHW", **kwargs: Any):
-        super().__init__(1, None, 0, True, True, "max", layout, **kwargs)
+        super().__init__(3, "max", layout, 1, ceil_mode=True, global_pool=True, **kwargs)
 
 
 class GlobalAvgPool1D(_Pooling):
@@ -316,10 +296,8 @@ class GlobalAvgPool1D(_Pooling):
     (1, 1, 1)
     """
 
-    _layouts = "NCW", "NWC"
-
     def __init__(self, layout: str = "NCW", **kwargs: Any):
-        super().__init__(1, None, 0, True, True, "avg", layout, **kwargs)
+        super().__init__(1, "avg", layout, 1, ceil_mode=True, global_pool=True, **kwargs)
 
 
 class GlobalAvgPool2D(_Pooling):
@@ -338,10 +316,8 @@ class GlobalAvgPool2D(_Pooling):
     (1, 1, 1, 1)
     """
 
-    _layouts = "NCHW", "NHWC"
-
     def __init__(self, layout: str = "NCHW", **kwargs: Any):
-        super().__init__(1, None, 0, True, True, "avg", layout, **kwargs)
+        super().__init__(2, "avg", layout, 1, ceil_mode=True, global_pool=True, **kwargs)
 
 
 class GlobalAvgPool3D(_Pooling):
@@ -360,10 +336,8 @@ class GlobalAvgPool3D(_Pooling):
     (1, 1, 1, 1, 1)
     """
 
-    _layouts = "NCDHW", "NDHWC"
-
     def __init__(self, layout: str = "NCDHW", **kwargs: Any):
-        super().__init__(1, None, 0, True, True, "avg", layout, **kwargs)
+        super().__init__(3, "avg", layout, 1, ceil_mode=True, global_pool=True, **kwargs)
 
 
 class ReflectionPad2D(HybridBlock):

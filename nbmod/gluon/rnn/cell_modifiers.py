@@ -44,6 +44,8 @@ class DropoutCell(HybridRecurrentCell):
     [[1.0, 1.0]]
     """
 
+    _hint = "dropout"
+
     def __init__(self, rate: float, axes: tuple[int, ...] = (), prefix: str | None = None,
                  params: Any = None):
         super().__init__(prefix=prefix, params=params)
@@ -53,9 +55,6 @@ class DropoutCell(HybridRecurrentCell):
 
     def state_info(self, batch_size: int = 0) -> list[StateInfo]:
         return []
-
-    def _alias(self) -> str:
-        return "dropout"
 
     def hybrid_forward(self, F: Any, inputs: Any, states: Any) -> tuple[Any, Any]:
         if self._rate > 0:
@@ -159,6 +158,8 @@ class ZoneoutCell(_RememberingCell):
     (1, 5, 4)
     """
 
+    _hint = "zoneout"
+
     def __init__(self, base_cell: RecurrentCell, zoneout_outputs: float = 0.0,
                  zoneout_states: float = 0.0):
         if _has_directions(base_cell):
@@ -168,9 +169,6 @@ class ZoneoutCell(_RememberingCell):
         self._zoneout_outputs, self._zoneout_states = zoneout_outputs, zoneout_states
 
     _prev_output: Any
-
-    def _alias(self) -> str:
-        return "zoneout"
 
     def reset(self) -> None:
         super().reset()

@@ -44,7 +44,6 @@ class _DenseCell(HybridRecurrentCell):
     """
 
     i2h_weight: Parameter
-    _hint: ClassVar[str]
     _gates: ClassVar[int]
     _states: ClassVar[int] = 1
 
@@ -69,9 +68,6 @@ class _DenseCell(HybridRecurrentCell):
     def state_info(self, batch_size: int = 0) -> list[StateInfo]:
         return [{"shape": (batch_size, self._hidden_size), "__layout__": "NC"}
                 for _ in range(self._states)]
-
-    def _alias(self) -> str:
-        return self._hint
 
     def __repr__(self) -> str:
         size, inputs = self.i2h_weight.shape or (0, 0)

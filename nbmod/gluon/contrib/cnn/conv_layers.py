@@ -22,7 +22,6 @@ class _Deformable(HybridBlock):
 
     deformable_conv_weight: Parameter
     deformable_conv_bias: Parameter | None
-    _hint: ClassVar[str]
     _numbers: ClassVar[int]
     _begins_with_offsets: ClassVar[bool]
 
@@ -59,9 +58,6 @@ class _Deformable(HybridBlock):
                 name, shape=shape, init=init, allow_deferred_init=True))
         with self.name_scope():
             self.act = Activation(activation, prefix=f"{activation}_") if activation else None
-
-    def _alias(self) -> str:
-        return self._hint
 
     def _sampled(self, F: Any, offset: Any, **inputs: Any) -> Any:
         """The operator on the image, a weight and a bias, with the results of the convolution."""

@@ -7,13 +7,11 @@ from typing import Any, ClassVar
 
 from ....base import CheckError
 from ...base_parameter import Init, Parameter
-from ...nn.pooling_layers import Size
+from ...nn.pooling_layers import LAYOUTS, Size
 from ...rnn.rnn_cell import Function, HybridRecurrentCell, StateInfo, _add_parameters
 
 __all__ = ["Conv1DGRUCell", "Conv1DLSTMCell", "Conv1DRNNCell", "Conv2DGRUCell", "Conv2DLSTMCell",
            "Conv2DRNNCell", "Conv3DGRUCell", "Conv3DLSTMCell", "Conv3DRNNCell"]
-
-_LAYOUTS = {1: ("NCW", "NWC"), 2: ("NCHW", "NHWC"), 3: ("NCDHW", "NDHWC")}
 
 
 class _ConvCell(HybridRecurrentCell):
@@ -24,7 +22,6 @@ class _ConvCell(HybridRecurrentCell):
     """
 
     i2h_weight: Parameter
-    _hint: ClassVar[str]
     _gates: ClassVar[int]
     _states: ClassVar[int] = 1
     _rank: ClassVar[int]
@@ -37,7 +34,7 @@ class _ConvCell(HybridRecurrentCell):
                  prefix: str | None = None, params: Any = None):
         super().__init__(prefix=prefix, params=params)
         self._hidden_channels, self._activation = hidden_channels, activation
-        self._conv_layout = _LAYOUTS[self._rank][0] if conv_layout is None else conv_layout
+        self._conv_layout = LAYOUTS[self._rank][0] if conv_layout is None else conv_layout
         self._input_shape = tuple(input_shape)
         self._check_layout()
         kernel, dilate = (self._sizes("h2h_kernel", h2h_kernel),
@@ -62,7 +59,7 @@ class _ConvCell(HybridRecurrentCell):
         return self._conv_layout.find("C")
 
     def _check_layout(self) -> None:
-        layouts = _LAYOUTS[self._rank]
+        layouts = LAYOUTS[self._rank]
         if self._conv_layout not in layouts:
             raise CheckError(f"Only supports {' and '.join(map(repr, layouts))} layout; "
                              f"conv_layout of {self.name} is {self._conv_layout!r}")
@@ -131,9 +128,6 @@ class _ConvCell(HybridRecurrentCell):
     def _parts(self, F: Any, x: Any, name: str) -> Any:
         """The parts of a map."""
         return F.SliceChannel(x, num_outputs=self._gates, axis=self._channel_axis, name=name)
-
-    def _alias(self) -> str:
-        return self._hint
 
     def __repr__(self) -> str:
         outputs, *inputs = self.i2h_weight.shape or ()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 from .... import ndarray as nd
 from ....base import CheckError
@@ -49,6 +49,8 @@ class VariationalDropoutCell(_RememberingCell):
     (1, 5, 4)
     """
 
+    _hint = "vardrop"
+
     def __init__(self, base_cell: RecurrentCell, drop_inputs: float = 0.0,
                  drop_states: float = 0.0, drop_outputs: float = 0.0):
         if drop_states and _has_directions(base_cell):
@@ -61,9 +63,6 @@ class VariationalDropoutCell(_RememberingCell):
     drop_inputs_mask: Any
     drop_states_mask: Any
     drop_outputs_mask: Any
-
-    def _alias(self) -> str:
-        return "vardrop"
 
     def reset(self) -> None:
         """Begin a new sequence: the next step draws anew."""
@@ -149,8 +148,7 @@ class LSTMPCell(_DenseCell):
     """
 
     h2r_weight: Parameter
-    _hint: ClassVar[str] = "lstmp"
-    _gates = 4
+    _hint, _gates = "lstmp", 4
 
     def __init__(self, hidden_size: int, projection_size: int, i2h_weight_initializer: Init = None,
                  h2h_weight_initializer: Init = None, h2r_weight_initializer: Init = None,
