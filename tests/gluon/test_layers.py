@@ -49,6 +49,16 @@ def test_constructors_take_mxnets_arguments(oracle):
         assert fits(arguments, ours), (path, arguments, ours)
 
 
+@pytest.mark.parametrize("name, call", [
+    ("MaxPool2D", {"global_pool": True}), ("GlobalMaxPool2D", {"padding": 1}),
+    ("GlobalAvgPool1D", {"pool_size": 2}), ("BatchNorm", {"fuse_relu": True}),
+    ("LayerNorm", {"momentum": 1}), ("SELU", {"alpha": 1})])
+def test_constructors_take_no_arguments_of_others(name, call):
+    """Layers of a kind have a base in common, whose arguments are no secret ones of theirs."""
+    with pytest.raises(TypeError, match=next(iter(call))):
+        getattr(nn, name)(**call)
+
+
 def test_every_class_of_mxnet_has_a_case():
     """And every layer but containers and functions of arrays."""
     without = {"Block", "HybridBlock", "HybridSequential", "Lambda", "Sequential", "SymbolBlock"}

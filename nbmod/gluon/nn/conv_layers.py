@@ -62,18 +62,20 @@ class _Conv(HybridBlock):
         return x if self.act is None else self.act(x)
 
     def __repr__(self) -> str:
-        facts, shape = self._kwargs, self.weight.shape or ()
-        rank = len(facts["kernel"])
-        channels = (f"{shape[1]} -> {shape[0]}" if self._op_name == "Deconvolution"
-                    else f"{shape[1] or None} -> {shape[0]}")
-        parts = [channels, f"kernel_size={facts['kernel']}", f"stride={facts['stride']}"]
-        parts += [f"{name}={facts[key]}" for name, key, default in (
-            ("padding", "pad", (0,) * rank), ("dilation", "dilate", (1,) * rank),
-            ("groups", "num_group", 1)) if facts[key] != default]
-        parts += [] if self.bias is not None else ["bias=False"]
-        parts += [] if self.act is None else [str(self.act)]
-        return f"{type(self).__name__}({', '.join(parts)})"
+        outputs, inputs, *_ = self.weight.shape or (0, 0)
+        known = inputs if self._op_name == "Deconvolution" else inputs or None
+        return _convolution_text(self, f"{known} -> {outputs}", self._kwargs)
 
+
+def _convolution_text(layer: Any, channels: str, facts: dict[str, Any]) -> str:
+    """The text of a convolution with those facts that are not the defaults."""
+    rank = len(facts["kernel"])
+    parts = [channels, f"kernel_size={facts['kernel']}", f"stride={facts['stride']}"]
+    parts += [f"{name}={facts[key]}" for name, key, default in (
+        ("padding", "pad", (0,) * rank), ("dilation", "dilate", (1,) * rank),
+        ("groups", "num_group", 1)) if facts[key] != default]
+    parts += ["bias=False"] * facts["no_bias"] + [str(layer.act)] * (layer.act is not None)
+    return f"{type(layer).__name__}({', '.join(parts)})"
 
 
 class Conv1D(_Conv):

@@ -34,9 +34,9 @@ class _Pooling(HybridBlock):
 
     _hint = "pool"
 
-    def __init__(self, rank: int, pool_type: str, layout: str, pool_size: Size,
-                 strides: Size | None = None, padding: Size = 0, ceil_mode: bool = False,
-                 count_include_pad: bool | None = None, global_pool: bool = False, **kwargs: Any):
+    def __init__(self, rank: int, pool_type: str, layout: str, global_pool: bool, pool_size: Size,
+                 strides: Size | None, padding: Size, ceil_mode: bool,
+                 count_include_pad: bool | None = None, **kwargs: Any):
         if layout not in LAYOUTS[rank]:
             raise CheckError(f"Only {' and '.join(LAYOUTS[rank])} layouts are valid for {rank}D "
                              f"Pooling; layout is {layout!r}")
@@ -61,6 +61,12 @@ class _Pooling(HybridBlock):
                 f"layout={facts['layout']})")
 
 
+class _GlobalPooling(_Pooling):
+    """Base of pooling layers with one window."""
+
+    def __init__(self, rank: int, pool_type: str, layout: str, **kwargs: Any):
+        super().__init__(rank, pool_type, layout, True, 1, None, 0, True, **kwargs)
+
 
 class MaxPool1D(_Pooling):
     """The largest element of each window of sequences.
@@ -82,7 +88,7 @@ class MaxPool1D(_Pooling):
 
     def __init__(self, pool_size: Size = 2, strides: Size | None = None, padding: Size = 0,
                  layout: str = "NCW", ceil_mode: bool = False, **kwargs: Any):
-        super().__init__(1, "max", layout, pool_size, strides, padding, ceil_mode, **kwargs)
+        super().__init__(1, "max", layout, False, pool_size, strides, padding, ceil_mode, **kwargs)
 
 
 class MaxPool2D(_Pooling):
@@ -111,7 +117,7 @@ class MaxPool2D(_Pooling):
 
     def __init__(self, pool_size: Size = (2, 2), strides: Size | None = None, padding: Size = 0,
                  layout: str = "NCHW", ceil_mode: bool = False, **kwargs: Any):
-        super().__init__(2, "max", layout, pool_size, strides, padding, ceil_mode, **kwargs)
+        super().__init__(2, "max", layout, False, pool_size, strides, padding, ceil_mode, **kwargs)
 
 
 class MaxPool3D(_Pooling):
@@ -134,7 +140,7 @@ class MaxPool3D(_Pooling):
 
     def __init__(self, pool_size: Size = (2, 2, 2), strides: Size | None = None, padding: Size = 0,
                  ceil_mode: bool = False, layout: str = "NCDHW", **kwargs: Any):
-        super().__init__(3, "max", layout, pool_size, strides, padding, ceil_mode, **kwargs)
+        super().__init__(3, "max", layout, False, pool_size, strides, padding, ceil_mode, **kwargs)
 
 
 class AvgPool1D(_Pooling):
@@ -158,7 +164,7 @@ class AvgPool1D(_Pooling):
     def __init__(self, pool_size: Size = 2, strides: Size | None = None, padding: Size = 0,
                  layout: str = "NCW", ceil_mode: bool = False, count_include_pad: bool = True,
                  **kwargs: Any):
-        super().__init__(1, "avg", layout, pool_size, strides, padding, ceil_mode,
+        super().__init__(1, "avg", layout, False, pool_size, strides, padding, ceil_mode,
                          count_include_pad, **kwargs)
 
 
@@ -191,7 +197,7 @@ class AvgPool2D(_Pooling):
     def __init__(self, pool_size: Size = (2, 2), strides: Size | None = None, padding: Size = 0,
                  ceil_mode: bool = False, layout: str = "NCHW", count_include_pad: bool = True,
                  **kwargs: Any):
-        super().__init__(2, "avg", layout, pool_size, strides, padding, ceil_mode,
+        super().__init__(2, "avg", layout, False, pool_size, strides, padding, ceil_mode,
                          count_include_pad, **kwargs)
 
 
@@ -216,11 +222,11 @@ class AvgPool3D(_Pooling):
     def __init__(self, pool_size: Size = (2, 2, 2), strides: Size | None = None, padding: Size = 0,
                  ceil_mode: bool = False, layout: str = "NCDHW", count_include_pad: bool = True,
                  **kwargs: Any):
-        super().__init__(3, "avg", layout, pool_size, strides, padding, ceil_mode,
+        super().__init__(3, "avg", layout, False, pool_size, strides, padding, ceil_mode,
                          count_include_pad, **kwargs)
 
 
-class GlobalMaxPool1D(_Pooling):
+class GlobalMaxPool1D(_GlobalPooling):
     """The largest element of each channel of sequences.
 
     Parameters
@@ -237,10 +243,10 @@ class GlobalMaxPool1D(_Pooling):
     """
 
     def __init__(self, layout: str = "NCW", **kwargs: Any):
-        super().__init__(1, "max", layout, 1, ceil_mode=True, global_pool=True, **kwargs)
+        super().__init__(1, "max", layout, **kwargs)
 
 
-class GlobalMaxPool2D(_Pooling):
+class GlobalMaxPool2D(_GlobalPooling):
     """The largest element of each channel of images.
 
     Parameters
@@ -257,10 +263,10 @@ class GlobalMaxPool2D(_Pooling):
     """
 
     def __init__(self, layout: str = "NCHW", **kwargs: Any):
-        super().__init__(2, "max", layout, 1, ceil_mode=True, global_pool=True, **kwargs)
+        super().__init__(2, "max", layout, **kwargs)
 
 
-class GlobalMaxPool3D(_Pooling):
+class GlobalMaxPool3D(_GlobalPooling):
     """The largest element of each channel of volumes.
 
     Parameters
@@ -277,10 +283,10 @@ class GlobalMaxPool3D(_Pooling):
     """
 
     def __init__(self, layout: str = "NCDHW", **kwargs: Any):
-        super().__init__(3, "max", layout, 1, ceil_mode=True, global_pool=True, **kwargs)
+        super().__init__(3, "max", layout, **kwargs)
 
 
-class GlobalAvgPool1D(_Pooling):
+class GlobalAvgPool1D(_GlobalPooling):
     """The mean of each channel of sequences.
 
     Parameters
@@ -297,10 +303,10 @@ class GlobalAvgPool1D(_Pooling):
     """
 
     def __init__(self, layout: str = "NCW", **kwargs: Any):
-        super().__init__(1, "avg", layout, 1, ceil_mode=True, global_pool=True, **kwargs)
+        super().__init__(1, "avg", layout, **kwargs)
 
 
-class GlobalAvgPool2D(_Pooling):
+class GlobalAvgPool2D(_GlobalPooling):
     """The mean of each channel of images.
 
     Parameters
@@ -317,10 +323,10 @@ class GlobalAvgPool2D(_Pooling):
     """
 
     def __init__(self, layout: str = "NCHW", **kwargs: Any):
-        super().__init__(2, "avg", layout, 1, ceil_mode=True, global_pool=True, **kwargs)
+        super().__init__(2, "avg", layout, **kwargs)
 
 
-class GlobalAvgPool3D(_Pooling):
+class GlobalAvgPool3D(_GlobalPooling):
     """The mean of each channel of volumes.
 
     Parameters
@@ -337,7 +343,7 @@ class GlobalAvgPool3D(_Pooling):
     """
 
     def __init__(self, layout: str = "NCDHW", **kwargs: Any):
-        super().__init__(3, "avg", layout, 1, ceil_mode=True, global_pool=True, **kwargs)
+        super().__init__(3, "avg", layout, **kwargs)
 
 
 class ReflectionPad2D(HybridBlock):

@@ -8,6 +8,7 @@ from ....base import ArgumentError, CheckError
 from ...base_parameter import Init, Parameter
 from ...block import HybridBlock
 from ...nn import Activation
+from ...nn.conv_layers import _convolution_text
 from ...nn.pooling_layers import Size, _sizes
 
 __all__ = ["DeformableConvolution", "ModulatedDeformableConvolution"]
@@ -21,7 +22,6 @@ class _Deformable(HybridBlock):
     """
 
     deformable_conv_weight: Parameter
-    deformable_conv_bias: Parameter | None
     _numbers: ClassVar[int]
     _begins_with_offsets: ClassVar[bool]
 
@@ -149,16 +149,9 @@ class DeformableConvolution(_Deformable):
                                                **self._kwargs_deformable_conv)
 
     def __repr__(self) -> str:
-        facts, (outputs, inputs, *_) = (self._kwargs_deformable_conv,
-                                        self.deformable_conv_weight.shape or (0, 0))
-        parts = [f"{inputs or None} -> {outputs}", f"kernel_size={facts['kernel']}",
-                 f"stride={facts['stride']}"]
-        parts += [f"{name}={facts[key]}" for name, key, default in (
-            ("padding", "pad", (0, 0)), ("dilation", "dilate", (1, 1)),
-            ("groups", "num_group", 1)) if facts[key] != default]
-        parts += [] if self.deformable_conv_bias is not None else ["bias=False"]
-        parts += [] if self.act is None else [str(self.act)]
-        return f"{type(self).__name__}({', '.join(parts)})"
+        outputs, inputs, *_ = self.deformable_conv_weight.shape or (0, 0)
+        return _convolution_text(self, f"{inputs or None} -> {outputs}",
+                                 self._kwargs_deformable_conv)
 
 
 class ModulatedDeformableConvolution(_Deformable):
