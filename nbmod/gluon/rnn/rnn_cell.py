@@ -65,6 +65,15 @@ class _DenseCell(HybridRecurrentCell):
                                name=f"{prefix}h2h")
         return prefix, i2h, h2h
 
+    def hybrid_forward(self, F: Any, inputs: Any, states: Any, i2h_weight: Any, h2h_weight: Any,
+                       i2h_bias: Any, h2h_bias: Any) -> Any:
+        maps = self._maps(F, inputs, states, i2h_weight, h2h_weight, i2h_bias, h2h_bias)
+        return self._from_maps(F, *maps, states)
+
+    def _from_maps(self, F: Any, prefix: str, i2h: Any, h2h: Any, states: Any) -> Any:
+        """(output, new states) of the maps."""
+        raise NotImplementedError
+
     def state_info(self, batch_size: int = 0) -> list[StateInfo]:
         return [{"shape": (batch_size, self._hidden_size), "__layout__": "NC"}
                 for _ in range(self._states)]
@@ -112,10 +121,7 @@ class RNNCell(_DenseCell):
         self._add_parameters(hidden_size, input_size, i2h_weight_initializer,
                              h2h_weight_initializer, i2h_bias_initializer, h2h_bias_initializer)
 
-    def hybrid_forward(self, F: Any, inputs: Any, states: Any, i2h_weight: Any, h2h_weight: Any,
-                       i2h_bias: Any, h2h_bias: Any) -> Any:
-        prefix, i2h, h2h = self._maps(F, inputs, states, i2h_weight, h2h_weight, i2h_bias,
-                                      h2h_bias)
+    def _from_maps(self, F: Any, prefix: str, i2h: Any, h2h: Any, states: Any) -> Any:
         output = self._get_activation(F, F.elemwise_add(i2h, h2h, name=f"{prefix}plus0"),
                                       self._activation, name=f"{prefix}out")
         return output, [output]
@@ -168,10 +174,7 @@ class LSTMCell(_DenseCell):
         self._add_parameters(hidden_size, input_size, i2h_weight_initializer,
                              h2h_weight_initializer, i2h_bias_initializer, h2h_bias_initializer)
 
-    def hybrid_forward(self, F: Any, inputs: Any, states: Any, i2h_weight: Any, h2h_weight: Any,
-                       i2h_bias: Any, h2h_bias: Any) -> Any:
-        prefix, i2h, h2h = self._maps(F, inputs, states, i2h_weight, h2h_weight, i2h_bias,
-                                      h2h_bias)
+    def _from_maps(self, F: Any, prefix: str, i2h: Any, h2h: Any, states: Any) -> Any:
         parts = F.SliceChannel(F.elemwise_add(i2h, h2h, name=f"{prefix}plus0"), num_outputs=4,
                                name=f"{prefix}slice")
         write, keep, show = (
@@ -224,10 +227,7 @@ class GRUCell(_DenseCell):
         self._add_parameters(hidden_size, input_size, i2h_weight_initializer,
                              h2h_weight_initializer, i2h_bias_initializer, h2h_bias_initializer)
 
-    def hybrid_forward(self, F: Any, inputs: Any, states: Any, i2h_weight: Any, h2h_weight: Any,
-                       i2h_bias: Any, h2h_bias: Any) -> Any:
-        prefix, i2h, h2h = self._maps(F, inputs, states, i2h_weight, h2h_weight, i2h_bias,
-                                      h2h_bias)
+    def _from_maps(self, F: Any, prefix: str, i2h: Any, h2h: Any, states: Any) -> Any:
         i2h_r, i2h_z, i2h_g = F.SliceChannel(i2h, num_outputs=3, name=f"{prefix}i2h_slice")
         h2h_r, h2h_z, h2h_g = F.SliceChannel(h2h, num_outputs=3, name=f"{prefix}h2h_slice")
         reset = F.Activation(F.elemwise_add(i2h_r, h2h_r, name=f"{prefix}plus0"),

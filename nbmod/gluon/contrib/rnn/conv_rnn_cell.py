@@ -115,15 +115,18 @@ class _ConvCell(HybridRecurrentCell):
 
     # -- steps --------------------------------------------------------------------------------
 
-    def _maps(self, F: Any, inputs: Any, states: Any, i2h_weight: Any, h2h_weight: Any,
-              i2h_bias: Any, h2h_bias: Any) -> tuple[str, Any, Any]:
-        """(prefix of the step, map of the input, map of the last output)."""
+    def hybrid_forward(self, F: Any, inputs: Any, states: Any, i2h_weight: Any, h2h_weight: Any,
+                       i2h_bias: Any, h2h_bias: Any) -> Any:
         prefix = f"t{self._counter}_"
         i2h = F.Convolution(data=inputs, weight=i2h_weight, bias=i2h_bias, name=f"{prefix}i2h",
                             **self._i2h)
         h2h = F.Convolution(data=states[0], weight=h2h_weight, bias=h2h_bias, name=f"{prefix}h2h",
                             **self._h2h)
-        return prefix, i2h, h2h
+        return self._from_maps(F, prefix, i2h, h2h, states)
+
+    def _from_maps(self, F: Any, prefix: str, i2h: Any, h2h: Any, states: Any) -> Any:
+        """(output, new states) of the maps."""
+        raise NotImplementedError
 
     def _parts(self, F: Any, x: Any, name: str) -> Any:
         """The parts of a map."""
@@ -141,10 +144,7 @@ class _ConvRNNCell(_ConvCell):
 
     _hint, _gates = "conv_rnn", 1
 
-    def hybrid_forward(self, F: Any, inputs: Any, states: Any, i2h_weight: Any, h2h_weight: Any,
-                       i2h_bias: Any, h2h_bias: Any) -> Any:
-        prefix, i2h, h2h = self._maps(F, inputs, states, i2h_weight, h2h_weight, i2h_bias,
-                                      h2h_bias)
+    def _from_maps(self, F: Any, prefix: str, i2h: Any, h2h: Any, states: Any) -> Any:
         output = self._get_activation(F, i2h + h2h, self._activation, name=f"{prefix}out")
         return output, [output]
 
@@ -154,10 +154,7 @@ class _ConvLSTMCell(_ConvCell):
 
     _hint, _gates, _states = "conv_lstm", 4, 2
 
-    def hybrid_forward(self, F: Any, inputs: Any, states: Any, i2h_weight: Any, h2h_weight: Any,
-                       i2h_bias: Any, h2h_bias: Any) -> Any:
-        prefix, i2h, h2h = self._maps(F, inputs, states, i2h_weight, h2h_weight, i2h_bias,
-                                      h2h_bias)
+    def _from_maps(self, F: Any, prefix: str, i2h: Any, h2h: Any, states: Any) -> Any:
         parts = self._parts(F, i2h + h2h, f"{prefix}slice")
         write, keep, show = (F.Activation(parts[index], act_type="sigmoid", name=prefix + name)
                              for index, name in ((0, "i"), (1, "f"), (3, "o")))
@@ -173,10 +170,7 @@ class _ConvGRUCell(_ConvCell):
 
     _hint, _gates = "conv_gru", 3
 
-    def hybrid_forward(self, F: Any, inputs: Any, states: Any, i2h_weight: Any, h2h_weight: Any,
-                       i2h_bias: Any, h2h_bias: Any) -> Any:
-        prefix, i2h, h2h = self._maps(F, inputs, states, i2h_weight, h2h_weight, i2h_bias,
-                                      h2h_bias)
+    def _from_maps(self, F: Any, prefix: str, i2h: Any, h2h: Any, states: Any) -> Any:
         i2h_r, i2h_z, i2h_g = self._parts(F, i2h, f"{prefix}i2h_slice")
         h2h_r, h2h_z, h2h_g = self._parts(F, h2h, f"{prefix}h2h_slice")
         reset = F.Activation(i2h_r + h2h_r, act_type="sigmoid", name=f"{prefix}r_act")

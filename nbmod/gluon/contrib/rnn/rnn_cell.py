@@ -169,8 +169,9 @@ class LSTMPCell(_DenseCell):
         return [{"shape": (batch_size, size), "__layout__": "NC"}
                 for size in (self._projection_size, self._hidden_size)]
 
-    def hybrid_forward(self, F: Any, inputs: Any, states: Any, i2h_weight: Any, h2h_weight: Any,
-                       h2r_weight: Any, i2h_bias: Any, h2h_bias: Any) -> Any:
+    def hybrid_forward(self, F: Any, inputs: Any, states: Any,  # type: ignore[override]
+                       i2h_weight: Any, h2h_weight: Any, h2r_weight: Any, i2h_bias: Any,
+                       h2h_bias: Any) -> Any:
         prefix, i2h, h2h = self._maps(F, inputs, states, i2h_weight, h2h_weight, i2h_bias,
                                       h2h_bias)
         parts = F.SliceChannel(i2h + h2h, num_outputs=4, name=f"{prefix}slice")
