@@ -3,12 +3,9 @@
     estimator.py           `Estimator`: `fit` and `evaluate` over loaders
     batch_processor.py     `BatchProcessor`: the calls for one batch
     events.py              base classes of handlers
-    step_handlers.py       handlers that step, update metrics, validate and end training
-    logging_handler.py     a handler that logs
-    early_stopping.py      a handler that ends training when nothing improves
+    event_handler.py       handlers that step, update metrics, validate, log and end training
     checkpoint_handler.py  a handler that saves and goes on
-    event_handler.py       MXNet's module path of these
-    utils.py               checks of metrics
+    utils.py               checks and comparisons of metrics
 
 Begin with `estimator.py`.  Imports `autograd`, `base`, `context`, `core.atomic`, `gluon.block`,
 `gluon.data`, `gluon.loss`, `gluon.trainer`, `gluon.utils`, `metric` and `ndarray`.

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from ....base import ArgumentError, CheckError, warn_user
 from ....core.atomic import finish_sets, replacing_together
 from ....metric import EvalMetric
-from .early_stopping import check_monitor, comparison, worst
 from .events import BatchEnd, EpochEnd, TrainBegin
+from .utils import check_monitor, comparison, worst
 
 if TYPE_CHECKING:
     from .estimator import Estimator

@@ -15,19 +15,16 @@ from ...block import Block
 from ...data import DataLoader
 from ...loss import Loss
 from ...trainer import Trainer
+from . import events
 from .batch_processor import BatchProcessor
-from .events import (
-    BatchBegin,
-    BatchEnd,
-    EpochBegin,
-    EpochEnd,
-    EventHandler,
-    TrainBegin,
-    TrainEnd,
-    _check_event_handlers,
+from .event_handler import (
+    GradientUpdateHandler,
+    LoggingHandler,
+    MetricHandler,
+    StoppingHandler,
+    ValidationHandler,
 )
-from .logging_handler import LoggingHandler
-from .step_handlers import GradientUpdateHandler, MetricHandler, StoppingHandler, ValidationHandler
+from .events import EventHandler, _check_event_handlers
 from .utils import _check_handler_metric_ref, _check_metrics, _suggest_metric_for_loss
 
 __all__ = ["Estimator"]
@@ -339,7 +336,8 @@ class Estimator:
     def _categorize_handlers(self, event_handlers: list[EventHandler]) -> tuple[list[Any], ...]:
         """Return six lists of handlers: of beginnings and ends of training, epochs, batches."""
         return tuple([each for each in event_handlers if isinstance(each, kind)] for kind in (
-            TrainBegin, EpochBegin, BatchBegin, BatchEnd, EpochEnd, TrainEnd))
+            events.TrainBegin, events.EpochBegin, events.BatchBegin, events.BatchEnd,
+            events.EpochEnd, events.TrainEnd))
 
 
 def _check_loader(data: object) -> None:
