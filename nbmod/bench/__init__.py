@@ -28,8 +28,6 @@ Begin with `rounds.py`.  Imports `base`, `context`, `core`, `diagram.picture`, `
 `executor`, `explain.schema`, `io`, `launcher.placement`, `module`, `ndarray`, `ops` and `symbol`.
 """
 
-from __future__ import annotations
-
 from .foreign.worker_process import other_python
 from .machine_code import MachineCode, machine_code
 from .measure import Result, compare, measure

@@ -1,7 +1,5 @@
 """MXNet's path to checkpoints, `FeedForward`, and the functions that update by a store."""
 
-from __future__ import annotations
-
 from ..checkpoint import load_checkpoint, load_params, save_checkpoint, verify_checkpoint
 from ..module.base_module import BatchEndParam
 from ..module.executor_group import _update_params

@@ -17,8 +17,6 @@ Begin with `model_formats.py`.  Imports `base`, `checkpoint`, `context`, `core`,
 `ops`, `passes.infer`, `safetensors.model_file`, `safetensors.tensor_file` and `symbol`.
 """
 
-from __future__ import annotations
-
 from .model_formats import OnnxOptions, StoredModel, read_model, write_model
 from .torch_params import UnmatchedLayers, from_torch
 

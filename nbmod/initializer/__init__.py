@@ -8,8 +8,6 @@ Begin with `base_initializer.py`.  Imports `base`, `core.registry`, `ndarray`, `
 `random`.
 """
 
-from __future__ import annotations
-
 from . import base_initializer, composite, distributions
 from .base_initializer import *  # noqa: F403
 from .composite import *  # noqa: F403

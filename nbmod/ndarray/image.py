@@ -1,7 +1,5 @@
 """`mx.nd.image`: `to_tensor` is the op `_image_to_tensor`, and so on."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from .functions import namespace

@@ -1,7 +1,5 @@
 """`mx.nd.linalg`: `gemm` is the op `_linalg_gemm`, and so on."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from .functions import namespace

@@ -1,7 +1,5 @@
 """`mx.nd.op`: every op that `mx.nd` has under its own name, and nothing else."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from .functions import is_public, namespace

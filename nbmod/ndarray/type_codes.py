@@ -3,8 +3,6 @@
 MXNet's element types are classes of NumPy (`np.float32`), with None for an unknown one.
 """
 
-from __future__ import annotations
-
 from ..base import DTYPE_FLAGS, STORAGE_FLAGS
 
 __all__ = ["_DTYPE_MX_TO_NP", "_DTYPE_NP_TO_MX", "_STORAGE_TYPE_ID_TO_STR",

@@ -13,8 +13,6 @@ Begin with `exporting/`.  Imports `base`, `checkpoint`, `context`, `core`, `gluo
 `ndarray`, `ops`, `passes.infer`, `passes.rewrite` and `symbol`.
 """
 
-from __future__ import annotations
-
 from .exporting.export_model import export_model
 from .exporting.operator_support import get_operator_support
 from .importing import get_model_metadata, import_model, import_to_gluon

@@ -14,8 +14,6 @@ Begin with `custom_op.py`.  Imports `base`, `context`, `core.interrupts`, `ndarr
 `symbol.name` and `symbol.namespace`.
 """
 
-from __future__ import annotations
-
 from .custom_op import CustomOp, CustomOpProp, register
 from .operator_arguments import (
            OperatorArguments,

@@ -32,8 +32,6 @@ Examples
 True
 """
 
-from __future__ import annotations
-
 from . import contrib, optimizer
 from .optimizer import *  # noqa: F403
 

@@ -1,7 +1,5 @@
 """`mx.optimizer.optimizer`, the module of nearly all optimizer classes in MXNet."""
 
-from __future__ import annotations
-
 from .adaptive import FTML, AdaDelta, AdaGrad, Adam, Adamax, Ftrl, Nadam, RMSProp
 from .base_optimizer import Optimizer, create, register
 from .layerwise import LAMB, LARS, LBSGD

@@ -21,8 +21,6 @@ Begin with `recorder.py`.  Imports `base`, `context`, `core.atomic`, `core.confi
 `ndarray.invocation` and `ops`.
 """
 
-from __future__ import annotations
-
 from . import objects, session
 from .objects import *  # noqa: F403
 from .session import *  # noqa: F403

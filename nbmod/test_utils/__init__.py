@@ -17,8 +17,6 @@ Begin with `tolerance.py`.  Imports `base`, `bench.foreign`, `compat.util`, `con
 `gluon`, `graph`, `io`, `ndarray`, `ops` and `symbol`.
 """
 
-from __future__ import annotations
-
 from . import (
                arrays,
                borrowed,

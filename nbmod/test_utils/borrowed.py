@@ -4,8 +4,6 @@ MXNet's module has no `__all__`, so that a star import also brings what the modu
 `mx`, `np`, `os` and others.  Scripts rely on it.
 """
 
-from __future__ import annotations
-
 import bz2
 import errno
 import gzip

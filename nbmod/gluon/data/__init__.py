@@ -15,8 +15,6 @@ Begin with `dataset.py`.  Imports `autograd`, `base`, `compat.c_interface`, `con
 `image`, `io.job_pipeline`, `io.mnist`, `ndarray`, `ops.jit`, `random` and `recordio`.
 """
 
-from __future__ import annotations
-
 from . import dataloader, dataset, sampler
 from . import vision as vision
 from .dataloader import *  # noqa: F403

@@ -10,8 +10,6 @@ Begin with `basic_layers.py`.  Imports `base`, `gluon.base_parameter`, `gluon.bl
 `initializer`, `ndarray` and `symbol`.
 """
 
-from __future__ import annotations
-
 from ..block import Block, HybridBlock, SymbolBlock
 from . import activations, basic_layers, conv_layers
 from .activations import *  # noqa: F403

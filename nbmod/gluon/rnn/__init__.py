@@ -10,8 +10,6 @@ Begin with `recurrent_cell.py`.  Imports `base`, `gluon.base_parameter`, `gluon.
 `gluon.utils`, `ndarray` and `symbol`.
 """
 
-from __future__ import annotations
-
 from . import rnn_cell, rnn_layer
 from .cell_containers import *  # noqa: F403
 from .cell_modifiers import *  # noqa: F403

@@ -1,7 +1,5 @@
 """Which operators compute in float16 and which in float32, by MXNet's names and aliases."""
 
-from __future__ import annotations
-
 __all__ = ["CONDITIONAL_FP32_FUNCS", "FP16_FP32_FUNCS", "FP16_FUNCS", "FP32_FUNCS",
            "LOSS_OUTPUT_FUNCTIONS", "WIDEST_TYPE_CASTS"]
 

@@ -7,8 +7,6 @@ Begin with `sampler.py`.  Imports `base`, `contrib.text`, `gluon.data.published_
 `gluon.data.sampler` and `ndarray`.
 """
 
-from __future__ import annotations
-
 from . import sampler
 from . import text as text
 from .sampler import *  # noqa: F403

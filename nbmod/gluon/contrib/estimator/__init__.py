@@ -11,8 +11,6 @@ Begin with `estimator.py`.  Imports `autograd`, `base`, `context`, `core.atomic`
 `gluon.data`, `gluon.loss`, `gluon.trainer`, `gluon.utils`, `metric` and `ndarray`.
 """
 
-from __future__ import annotations
-
 from . import batch_processor, estimator, event_handler, utils
 from .batch_processor import BatchProcessor
 from .estimator import Estimator

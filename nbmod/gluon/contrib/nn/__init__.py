@@ -1,7 +1,5 @@
 """`mx.gluon.contrib.nn`: layers side by side, shuffled pixels, embeddings with sparse weights."""
 
-from __future__ import annotations
-
 from . import basic_layers
 from .basic_layers import *  # noqa: F403
 

@@ -7,8 +7,6 @@ Begin with `rnn_cell.py`.  Imports `base`, `gluon.base_parameter`, `gluon.nn`, `
 `ndarray`.
 """
 
-from __future__ import annotations
-
 from . import conv_rnn_cell, rnn_cell
 from .conv_rnn_cell import *  # noqa: F403
 from .rnn_cell import *  # noqa: F403

@@ -8,8 +8,6 @@ Begin with `datasets.py`.  Imports `base`, `gluon.block`, `gluon.data.dataset`,
 `gluon.data.published_files`, `gluon.nn`, `image`, `io.mnist`, `ndarray` and `recordio`.
 """
 
-from __future__ import annotations
-
 from . import datasets
 from . import transforms as transforms
 from .datasets import *  # noqa: F403
