@@ -42,7 +42,7 @@ from .shared_batches import Parcel, Ring, SharedBlock, attached, pack, unpack
 
 __all__ = ["Epoch", "LoaderTimeoutError", "WorkerPool", "epoch_seeds"]
 
-Seeds = tuple[int, int, int]
+Seeds = list[int]
 """Seeds of the generators of Python, NumPy and MXNet."""
 _SECONDS_TO_END = 5
 
@@ -91,15 +91,12 @@ class RemoteTraceback(Exception):
 def epoch_seeds(epoch: int) -> Seeds:
     """Seeds from the states of the generators, which stay as they are."""
     states: tuple[Any, ...] = random.getstate(), np.random.get_state(), mx_random.get_state()
-    texts = [pickle.dumps(state) for state in states]
-    python, numpy, mx = (int.from_bytes(hashlib.blake2b(text + b"%d" % epoch, digest_size=4
-                                                        ).digest(), "little") for text in texts)
-    return python, numpy, mx
+    return [int.from_bytes(hashlib.blake2b(pickle.dumps(state) + b"%d" % epoch, digest_size=4
+                                           ).digest(), "little") for state in states]
 
 
 def _seeds_of_batch(seeds: Seeds, number: int) -> Seeds:
-    python, numpy, mx = ((seed + 0x9E3779B9 * number) % 2**32 for seed in seeds)
-    return python, numpy, mx
+    return [(seed + 0x9E3779B9 * number) % 2**32 for seed in seeds]
 
 
 # -- in the worker --------------------------------------------------------------------------------
@@ -120,10 +117,8 @@ class _BatchMaker:
         """Make a batch and send it."""
         self._ring.give_back(task.freed)
         try:
-            python, numpy, mx = task.seeds
-            random.seed(python)
-            np.random.seed(numpy)
-            mx_random.seed(mx)
+            for generator, seed in zip((random, np.random, mx_random), task.seeds, strict=True):
+                generator.seed(seed)
             batch = self._batchify_fn([self._dataset[index] for index in task.indices])
             reply = Reply(task.epoch, task.number, pack(batch, self._ring))
         except Exception as error:
@@ -224,8 +219,7 @@ class _LoaderWorker:
         except (EOFError, OSError, RuntimeError) as error:
             raise self.death() from error
         self.pending.popleft()
-        reply: Reply = message
-        return reply
+        return message
 
     def end(self) -> None:
         """Ask the process to end; one that is at work is stopped."""
@@ -273,15 +267,14 @@ class WorkerPool:
     def __init__(self, dataset: Any, batchify_fn: Callable[[list[Any]], Any], count: int):
         prepare()
         method = _start_method()
-        source: Any = (dataset, batchify_fn)
-        if method != "fork":
-            source = _pickled(source)
+        source = (dataset, batchify_fn)
+        packed = source if method == "fork" else _pickled(source)
         context = multiprocessing.get_context(method)
         self._workers: list[_LoaderWorker] = []
         self._pid = os.getpid()
         self._stop = weakref.finalize(self, _stop, self._workers, self._pid)
         for number in range(count):
-            self._workers.append(_LoaderWorker(number, context, source))
+            self._workers.append(_LoaderWorker(number, context, packed))
         self._replies: dict[int, dict[int, tuple[_LoaderWorker, Reply]]] = {}
 
     @property
@@ -321,7 +314,8 @@ class WorkerPool:
             error = pickle.loads(reply.error[0])
             raise error from RemoteTraceback(f"\n{reply.error[1]}")
         assert reply.parcel is not None
-        return _batch(worker, reply.parcel)
+        block = None if reply.parcel.block is None else worker.blocks[reply.parcel.block]
+        return unpack(reply.parcel, block, worker.freed.append)
 
     @contextmanager
     def _ending(self) -> Iterator[None]:
@@ -340,19 +334,13 @@ class WorkerPool:
         for worker in {by_end[each].number: by_end[each] for each in ready}.values():
             if not worker.results.poll():
                 raise worker.death()
-            reply = worker.receive()
-            if reply is None:
+            if (reply := worker.receive()) is None:
                 continue
             if (replies := self._replies.get(reply.epoch)) is not None:
                 replies[reply.number] = worker, reply
             elif reply.parcel is not None and reply.parcel.block is not None:
                 worker.freed.append(reply.parcel.block)
         return bool(ready)
-
-
-def _batch(worker: _LoaderWorker, parcel: Parcel) -> Any:
-    block = None if parcel.block is None else worker.blocks[parcel.block]
-    return unpack(parcel, block, worker.freed.append)
 
 
 def _pickled(source: Any) -> bytes:
