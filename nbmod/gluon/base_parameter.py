@@ -296,8 +296,7 @@ class Parameter:
         arrays = self._data
         if arrays is not None and len(arrays) == 1 and (ctx is None or arrays[0]._ctx == ctx):
             return arrays[0]
-        array: NDArray = self._check_and_get(arrays, ctx)
-        return array
+        return self._check_and_get(arrays, ctx)
 
     def list_data(self) -> list[NDArray]:
         """Return the arrays on all devices, in the order of `list_ctx`."""
@@ -322,8 +321,7 @@ class Parameter:
         RuntimeError
             If the parameter is dense, or no trainer has it.
         """
-        rows: NDArray = self._get_row_sparse(self._data, row_id.context, row_id)
-        return rows
+        return self._get_row_sparse(self._data, row_id.context, row_id)
 
     def list_row_sparse_data(self, row_id: NDArray) -> list[NDArray]:
         """Return rows of a parameter of storage type 'row_sparse', on all devices.
@@ -449,8 +447,7 @@ class Parameter:
             self._pull_rows(whole, nd.arange(0, len(whole), dtype="int64"), full_idx=True)
             return whole
         copies = [x.as_in_context(cpu()) for x in self.list_data()]
-        mean: NDArray = copies[0] if len(copies) == 1 else nd.add_n(*copies) / len(copies)
-        return mean
+        return copies[0] if len(copies) == 1 else nd.add_n(*copies) / len(copies)
 
     def grad(self, ctx: Context | None = None) -> NDArray:
         """Return the gradient on a device.
@@ -466,8 +463,7 @@ class Parameter:
             If there is none.
         """
         self._require_grad()
-        gradient: NDArray = self._check_and_get(self._grad, ctx)
-        return gradient
+        return self._check_and_get(self._grad, ctx)
 
     def list_grad(self) -> list[NDArray]:
         """Return the gradients on all devices, in the order of `list_ctx`."""

@@ -409,8 +409,7 @@ def _stale(parameter: Parameter, array: NDArray) -> StepError:
 
 def _arrays(parameter: Parameter) -> list[NDArray]:
     """The values of a parameter on all contexts, sparse ones, too."""
-    arrays: list[NDArray] = parameter._check_and_get(parameter._data, list)
-    return arrays
+    return parameter._check_and_get(parameter._data, list)
 
 
 def _parameter_list(params: Any) -> list[Parameter]:

@@ -42,8 +42,7 @@ class ImageNetwork(HybridBlock):
     def symbol(self) -> Symbol:
         """The network as a symbol of one input, `data`, for `mx.mod.Module`."""
         with NameManager():
-            network: Symbol = self(sym.var("data"))
-        return network
+            return self(sym.var("data"))
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:
         return self.output(self.features(x))

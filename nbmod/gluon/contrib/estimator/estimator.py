@@ -157,8 +157,7 @@ class Estimator:
                    for name in ("fit_batch", "evaluate_batch")):
             raise ArgumentError("Customized Batch Processor must contain fit_batch() and "
                                 f"evaluate_batch() methods, unlike {processor}")
-        checked: BatchProcessor = processor
-        return checked
+        return processor
 
     def _initialize(self, initializer: Any) -> None:
         if not self._is_initialized():
