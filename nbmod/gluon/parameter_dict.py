@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
+from collections.abc import ItemsView, Iterator, KeysView, Mapping, ValuesView
 from typing import Any
 
 import numpy as np
@@ -303,18 +303,14 @@ def _require_attribute(parameter: Parameter, key: str, value: Any) -> None:
     current = getattr(parameter, key, None)
     if current is None:
         setattr(parameter, key, value)
-    elif key == "shape" and value is not None and (
-            joined := _joined(_dimensions(value), current)) is not None:
+    elif key == "shape" and value is not None and (joined := _joined(
+            (value,) if isinstance(value, int) else tuple(value), current)) is not None:
         parameter._shape = joined
     elif not (value is None or value == current
               or key == "dtype" and element_type(value) == element_type(current)):
         raise CheckError(f"Cannot retrieve Parameter {parameter.name!r} because desired attribute "
                          f"does not match with stored for attribute {key!r}: desired {value!r} vs "
                          f"stored {current!r}.")
-
-
-def _dimensions(shape: int | Iterable[int]) -> tuple[int, ...]:
-    return (shape,) if isinstance(shape, int) else tuple(shape)
 
 
 def _joined(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...] | None:

@@ -122,10 +122,8 @@ class _Packer(pickle.Pickler):
 
     def __init__(self, file: io.BytesIO):
         self.arrays: list[np.ndarray] = []
-        super().__init__(file, 5, buffer_callback=self._collect)
-
-    def _collect(self, buffer: pickle.PickleBuffer) -> None:
-        self.arrays.append(np.asarray(buffer.raw()))
+        super().__init__(file, 5, buffer_callback=lambda buffer: self.arrays.append(
+            np.asarray(buffer.raw())))
 
     def persistent_id(self, value: Any) -> Any:
         if type(value) is not NDArray:

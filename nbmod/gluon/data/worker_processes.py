@@ -95,10 +95,6 @@ def epoch_seeds(epoch: int) -> Seeds:
                                            ).digest(), "little") for state in states]
 
 
-def _seeds_of_batch(seeds: Seeds, number: int) -> Seeds:
-    return [(seed + 0x9E3779B9 * number) % 2**32 for seed in seeds]
-
-
 # -- in the worker --------------------------------------------------------------------------------
 
 
@@ -392,6 +388,6 @@ class Epoch:
 
     def _submit(self) -> None:
         for indices in itertools.islice(self._batches, 1):
-            self._pool.submit(self._number, self._sent, indices,
-                              _seeds_of_batch(self._seeds, self._sent))
+            seeds = [(seed + 0x9E3779B9 * self._sent) % 2**32 for seed in self._seeds]
+            self._pool.submit(self._number, self._sent, indices, seeds)
             self._sent += 1

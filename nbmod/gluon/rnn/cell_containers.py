@@ -10,6 +10,7 @@ from .recurrent_cell import (
     HybridRecurrentCell,
     RecurrentCell,
     StateInfo,
+    Stepped,
     _cells_begin_state,
     _cells_state_info,
     _format_sequence,
@@ -54,7 +55,7 @@ class _CellList(RecurrentCell):
         self._check_unmodified("ZoneoutCell")
         return _cells_begin_state(self._children.values(), **kwargs)
 
-    def _step(self, inputs: Any, states: Any) -> tuple[Any, list[Any]]:
+    def _step(self, inputs: Any, states: Any) -> Stepped:
         """One step of all cells."""
         remaining, after = [*states], list[Any]()
         for cell in _cells(self):
@@ -68,8 +69,7 @@ class _CellList(RecurrentCell):
         return inputs, after
 
     def unroll(self, length: int, inputs: Any, begin_state: Any = None, layout: str = "NTC",
-               merge_outputs: bool | None = None, valid_length: Any = None
-               ) -> tuple[Any, list[Any]]:
+               merge_outputs: bool | None = None, valid_length: Any = None) -> Stepped:
         self.reset()
         inputs, _, functions, size = _format_sequence(length, inputs, layout, None)
         remaining = _get_begin_state(self, functions, begin_state, inputs, size)
@@ -114,7 +114,7 @@ class SequentialRNNCell(_CellList):
     ((1, 5, 2), 3)
     """
 
-    def forward(self, inputs: Any, states: Any) -> tuple[Any, list[Any]]:
+    def forward(self, inputs: Any, states: Any) -> Stepped:
         self._counter += 1
         return self._step(inputs, states)
 
@@ -139,7 +139,7 @@ class HybridSequentialRNNCell(_CellList, HybridRecurrentCell):
     ((1, 4), 2)
     """
 
-    def hybrid_forward(self, F: Any, inputs: Any, states: Any) -> tuple[Any, list[Any]]:
+    def hybrid_forward(self, F: Any, inputs: Any, states: Any) -> Stepped:
         return self._step(inputs, states)
 
 
@@ -190,8 +190,7 @@ class BidirectionalCell(HybridRecurrentCell):
         return _cells_begin_state(self._children.values(), **kwargs)
 
     def unroll(self, length: int, inputs: Any, begin_state: Any = None, layout: str = "NTC",
-               merge_outputs: bool | None = None, valid_length: Any = None
-               ) -> tuple[Any, list[Any]]:
+               merge_outputs: bool | None = None, valid_length: Any = None) -> Stepped:
         self.reset()
         inputs, axis, functions, size = _format_sequence(length, inputs, layout, False)
         F: Any = functions

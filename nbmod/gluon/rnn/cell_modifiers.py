@@ -13,6 +13,7 @@ from .recurrent_cell import (
     HybridRecurrentCell,
     RecurrentCell,
     StateInfo,
+    Stepped,
     _format_sequence,
     _is_tensor,
     _mask_sequence_variable_length,
@@ -63,8 +64,7 @@ class DropoutCell(HybridRecurrentCell):
         return inputs, states
 
     def unroll(self, length: int, inputs: Any, begin_state: Any = None, layout: str = "NTC",
-               merge_outputs: bool | None = None, valid_length: Any = None
-               ) -> tuple[Any, list[Any]]:
+               merge_outputs: bool | None = None, valid_length: Any = None) -> Stepped:
         self.reset()
         inputs, _, functions, _ = _format_sequence(length, inputs, layout, merge_outputs)
         if _is_tensor(inputs):     # all steps at once
@@ -174,7 +174,7 @@ class ZoneoutCell(_RememberingCell):
         super().reset()
         self._prev_output = None
 
-    def hybrid_forward(self, F: Any, inputs: Any, states: Any) -> tuple[Any, list[Any]]:
+    def hybrid_forward(self, F: Any, inputs: Any, states: Any) -> Stepped:
         def zoneout(share: float, new: Any, old: Any) -> Any:
             return F.where(F.Dropout(F.ones_like(new), p=share), new, old) if share else new
 
@@ -221,13 +221,12 @@ class ResidualCell(ModifierCell):
     (1, 5, 3)
     """
 
-    def hybrid_forward(self, F: Any, inputs: Any, states: Any) -> tuple[Any, list[Any]]:
+    def hybrid_forward(self, F: Any, inputs: Any, states: Any) -> Stepped:
         output, states = self.base_cell(inputs, states)
         return F.elemwise_add(output, inputs, name=f"t{self._counter}_fwd"), states
 
     def unroll(self, length: int, inputs: Any, begin_state: Any = None, layout: str = "NTC",
-               merge_outputs: bool | None = None, valid_length: Any = None
-               ) -> tuple[Any, list[Any]]:
+               merge_outputs: bool | None = None, valid_length: Any = None) -> Stepped:
         self.reset()
         self.base_cell._modified = False
         try:

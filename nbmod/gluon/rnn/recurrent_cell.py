@@ -18,6 +18,8 @@ __all__ = ["HybridRecurrentCell", "RecurrentCell"]
 
 StateInfo = dict[str, Any]
 """Shape and layout of a state, and its type where a layer knows it."""
+Stepped = tuple[Any, list[Any]]
+"""Output of a step or of a sequence, and the states after it."""
 
 
 def _is_tensor(value: object) -> bool:
@@ -211,8 +213,7 @@ class RecurrentCell(Block):
                              "cannot be called directly. Call the modifier cell instead.")
 
     def unroll(self, length: int, inputs: Any, begin_state: Any = None, layout: str = "NTC",
-               merge_outputs: bool | None = None, valid_length: Any = None
-               ) -> tuple[Any, list[Any]]:
+               merge_outputs: bool | None = None, valid_length: Any = None) -> Stepped:
         """Call the cell for each step of a sequence.
 
         Parameters

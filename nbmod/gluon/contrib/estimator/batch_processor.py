@@ -17,6 +17,8 @@ __dir__ = __all__.copy
 
 Parts = list[NDArray]
 """Arrays, one for each context."""
+Results = tuple[Any, Any, Any, Any]
+"""Data, labels, predictions and losses."""
 
 
 class BatchProcessor:
@@ -39,8 +41,7 @@ class BatchProcessor:
                        for each in (batch[0], batch[1]))
         return data, label
 
-    def evaluate_batch(self, estimator: Estimator, val_batch: Any, batch_axis: int = 0
-                       ) -> tuple[Any, Any, Any, Any]:
+    def evaluate_batch(self, estimator: Estimator, val_batch: Any, batch_axis: int = 0) -> Results:
         """Call the network and the loss that are for validation.
 
         Parameters
@@ -62,8 +63,7 @@ class BatchProcessor:
         loss = [estimator.val_loss(*each) for each in zip(pred, label, strict=True)]
         return data, label, pred, loss
 
-    def fit_batch(self, estimator: Estimator, train_batch: Any, batch_axis: int = 0
-                  ) -> tuple[Any, Any, Any, Any]:
+    def fit_batch(self, estimator: Estimator, train_batch: Any, batch_axis: int = 0) -> Results:
         """Call the network and the loss, and the backward pass; a handler steps the parameters.
 
         Parameters

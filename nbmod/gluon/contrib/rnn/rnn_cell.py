@@ -12,6 +12,7 @@ from ...rnn.cell_modifiers import _has_directions, _RememberingCell
 from ...rnn.recurrent_cell import (
     RecurrentCell,
     StateInfo,
+    Stepped,
     _format_sequence,
     _get_begin_state,
     _is_tensor,
@@ -69,7 +70,7 @@ class VariationalDropoutCell(_RememberingCell):
         super().reset()
         self.drop_inputs_mask = self.drop_states_mask = self.drop_outputs_mask = None
 
-    def hybrid_forward(self, F: Any, inputs: Any, states: Any) -> tuple[Any, list[Any]]:
+    def hybrid_forward(self, F: Any, inputs: Any, states: Any) -> Stepped:
         first, *others = states
         first = self._dropped(F, "drop_states", first)
         inputs = self._dropped(F, "drop_inputs", inputs)
@@ -90,8 +91,7 @@ class VariationalDropoutCell(_RememberingCell):
         return values * mask
 
     def unroll(self, length: int, inputs: Any, begin_state: Any = None, layout: str = "NTC",
-               merge_outputs: bool | None = None, valid_length: Any = None
-               ) -> tuple[Any, list[Any]]:
+               merge_outputs: bool | None = None, valid_length: Any = None) -> Stepped:
         if self.drop_states:
             return super().unroll(length, inputs, begin_state, layout, merge_outputs,
                                   valid_length)
@@ -193,7 +193,7 @@ class LSTMPCell(_DenseCell):
 
 def dynamic_unroll(cell: RecurrentCell, inputs: Any, begin_state: Any, drop_inputs: float = 0,
                    drop_outputs: float = 0, layout: str = "TNC", valid_length: Any = None
-                   ) -> tuple[Any, list[Any]]:
+                   ) -> Stepped:
     """Call a cell for each step of a sequence by one loop, `contrib.foreach`, of any length.
 
     Parameters
@@ -253,9 +253,9 @@ def dynamic_unroll(cell: RecurrentCell, inputs: Any, begin_state: Any, drop_inpu
 
 
 def _foreach_valid(F: Any, cell: RecurrentCell, inputs: Any, states: list[Any],
-                   valid_length: Any) -> tuple[Any, list[Any]]:
+                   valid_length: Any) -> Stepped:
     """Outputs of all steps, and the states after the last valid one of each sample."""
-    def step(values: Any, states: Any) -> tuple[Any, list[Any]]:
+    def step(values: Any, states: Any) -> Stepped:
         *before, number = states
         output, after = cell(values, before)
         after = [F.where(F.broadcast_greater(valid_length, number), new, old)
