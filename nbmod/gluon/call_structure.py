@@ -90,10 +90,9 @@ def agree(form: Format, other: Format) -> bool:
 
 
 def _stripped(form: Format) -> Format:
-    end = len(form) if isinstance(form, list) else 0
-    while isinstance(form, list) and end and form[end - 1] == -1:
-        end -= 1
-    return form[:end] if isinstance(form, list) else form
+    while isinstance(form, list) and form[-1:] == [-1]:
+        form = form[:-1]
+    return form
 
 
 def devices_of(args: Sequence[Any]) -> list[Context]:

@@ -5,7 +5,6 @@
     published_files.py   files of data sets, in a folder or downloaded into it
     batches.py           samples become the arrays of a batch
     shared_batches.py    batches in memory that processes share
-    pooled_batches.py    batches of a pool, for loaders of other projects
     worker_processes.py  processes that make batches
     dataloader.py        `DataLoader`: batches of a data set, made ahead by workers
     vision/              data sets of images, and transformations

@@ -26,13 +26,14 @@ class _Conv(HybridBlock):
                  dilation: Size, groups: int, layout: str, in_channels: int = 0,
                  activation: str | None = None, use_bias: bool = True,
                  weight_initializer: Init = None, bias_initializer: Init = "zeros",
-                 op_name: str = "Convolution", adj: Size | None = None, prefix: str | None = None,
+                 op_name: str | None = None, adj: Size | None = None, prefix: str | None = None,
                  params: Any = None):
         if layout not in self._layouts:
             raise CheckError(f"Only supports {' and '.join(map(repr, self._layouts))} layout for "
                              f"now; layout is {layout!r}")
         super().__init__(prefix=prefix, params=params)
-        self._channels, self._in_channels, self._op_name = channels, in_channels, op_name
+        self._channels, self._in_channels = channels, in_channels
+        self._op_name = op_name or ("Convolution" if adj is None else "Deconvolution")
         rank = len(layout) - 2
         self._kwargs: dict[str, Any] = {
             "kernel": _sizes("kernel_size", kernel_size, rank),
@@ -221,7 +222,6 @@ class Conv1DTranspose(_Conv):
                  activation: str | None = None, use_bias: bool = True,
                  weight_initializer: Init = None, bias_initializer: Init = "zeros",
                  in_channels: int = 0, **kwargs: Any):
-        kwargs.setdefault("op_name", "Deconvolution")
         super().__init__(channels, kernel_size, strides, padding, dilation, groups, layout,
                          in_channels, activation, use_bias, weight_initializer, bias_initializer,
                          adj=output_padding, **kwargs)
@@ -276,7 +276,6 @@ class Conv2DTranspose(_Conv):
                  groups: int = 1, layout: str = "NCHW", activation: str | None = None,
                  use_bias: bool = True, weight_initializer: Init = None,
                  bias_initializer: Init = "zeros", in_channels: int = 0, **kwargs: Any):
-        kwargs.setdefault("op_name", "Deconvolution")
         super().__init__(channels, kernel_size, strides, padding, dilation, groups, layout,
                          in_channels, activation, use_bias, weight_initializer, bias_initializer,
                          adj=output_padding, **kwargs)
@@ -310,7 +309,6 @@ class Conv3DTranspose(_Conv):
                  activation: str | None = None, use_bias: bool = True,
                  weight_initializer: Init = None, bias_initializer: Init = "zeros",
                  in_channels: int = 0, **kwargs: Any):
-        kwargs.setdefault("op_name", "Deconvolution")
         super().__init__(channels, kernel_size, strides, padding, dilation, groups, layout,
                          in_channels, activation, use_bias, weight_initializer, bias_initializer,
                          adj=output_padding, **kwargs)
