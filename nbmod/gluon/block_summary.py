@@ -76,8 +76,7 @@ def print_summary(block: Block, inputs: tuple[Any, ...]) -> None:
     for each in blocks:
         if getattr(each, "_active", False):
             raise CheckError(f'"{each.name}" must not be hybridized to print summary.')
-    handles = [each.register_forward_hook(summary.add) for each in blocks
-               if not each._is_container]
+    handles = [each.register_forward_hook(summary.add) for each in blocks if not each._is_container]
     try:
         block(*inputs)
     finally:

@@ -120,8 +120,7 @@ class CosineEmbeddingLoss(Loss):
         input1 = _reshape_like(F, input1, input2)
         product = F.sum(input1 * input2, axis=-1).reshape((-1, 1))
         lengths = [F.norm(x, axis=-1).reshape((-1, 1)) for x in (input1, input2)]
-        cosine = product / F.broadcast_maximum(lengths[0] * lengths[1],
-                                               F.ones_like(product) * TINY)
+        cosine = product / F.broadcast_maximum(lengths[0] * lengths[1], F.ones_like(product) * TINY)
         label = label.reshape((-1, 1))
         loss = F.where(label == 1, 1 - cosine, F.relu(cosine - self._margin))
         return _apply_weighting(F, loss, self._weight, sample_weight)

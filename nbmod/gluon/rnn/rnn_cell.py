@@ -33,8 +33,7 @@ def _add_parameters(cell: HybridRecurrentCell, shapes: dict[str, tuple[int, ...]
                     initializers: Iterable[Init]) -> None:
     """Add parameters of these shapes, by name, each with an initializer."""
     for (name, shape), init in zip(shapes.items(), initializers, strict=True):
-        setattr(cell, name, cell.params.get(name, shape=shape, init=init,
-                                            allow_deferred_init=True))
+        setattr(cell, name, cell.params.get(name, shape=shape, init=init, allow_deferred_init=True))
 
 
 class _DenseCell(HybridRecurrentCell):

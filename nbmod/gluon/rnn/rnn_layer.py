@@ -217,8 +217,7 @@ class _RNNLayer(HybridBlock):
         with stack.name_scope():
             for layer in range(self._num_layers):
                 size = self._hidden_size * self._dir if layer else self._input_size
-                cells = [self._cell(f"{direction}{layer}_", size)
-                         for direction in "lr"[:self._dir]]
+                cells = [self._cell(f"{direction}{layer}_", size) for direction in "lr"[:self._dir]]
                 stack.add(BidirectionalCell(cells[0], cells[1]) if self._dir == 2 else cells[0])
                 if self._dropout > 0 and layer < self._num_layers - 1:
                     stack.add(DropoutCell(self._dropout))

@@ -65,8 +65,7 @@ class _Deformable(HybridBlock):
 
     def hybrid_forward(self, F: Any, x: Any, offset_weight: Any, deformable_conv_weight: Any,
                        offset_bias: Any = None, deformable_conv_bias: Any = None) -> Any:
-        offset = F.Convolution(x, offset_weight, offset_bias, cudnn_off=True,
-                               **self._kwargs_offset)
+        offset = F.Convolution(x, offset_weight, offset_bias, cudnn_off=True, **self._kwargs_offset)
         x = self._sampled(F, offset, data=x, weight=deformable_conv_weight,
                           bias=deformable_conv_bias)
         return x if self.act is None else self.act(x)

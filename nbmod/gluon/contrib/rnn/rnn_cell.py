@@ -93,8 +93,7 @@ class VariationalDropoutCell(_RememberingCell):
     def unroll(self, length: int, inputs: Any, begin_state: Any = None, layout: str = "NTC",
                merge_outputs: bool | None = None, valid_length: Any = None) -> Stepped:
         if self.drop_states:
-            return super().unroll(length, inputs, begin_state, layout, merge_outputs,
-                                  valid_length)
+            return super().unroll(length, inputs, begin_state, layout, merge_outputs, valid_length)
         self.reset()        # without states, all steps are one operation
         inputs, axis, functions, size = _format_sequence(length, inputs, layout, True)
         F: Any = functions
@@ -172,8 +171,7 @@ class LSTMPCell(_DenseCell):
     def hybrid_forward(self, F: Any, inputs: Any, states: Any,  # type: ignore[override]
                        i2h_weight: Any, h2h_weight: Any, h2r_weight: Any, i2h_bias: Any,
                        h2h_bias: Any) -> Any:
-        prefix, i2h, h2h = self._maps(F, inputs, states, i2h_weight, h2h_weight, i2h_bias,
-                                      h2h_bias)
+        prefix, i2h, h2h = self._maps(F, inputs, states, i2h_weight, h2h_weight, i2h_bias, h2h_bias)
         parts = F.SliceChannel(i2h + h2h, num_outputs=4, name=f"{prefix}slice")
         write, keep, candidate, show = (
             F.Activation(part, act_type=function, name=prefix + name)
@@ -181,8 +179,7 @@ class LSTMPCell(_DenseCell):
                                                       ("c", "tanh"), ("o", "sigmoid")),
                                               strict=True))
         memory = F.elemwise_add(keep * states[1], write * candidate, name=f"{prefix}state")
-        hidden = F.elemwise_mul(show, F.Activation(memory, act_type="tanh"),
-                                name=f"{prefix}hidden")
+        hidden = F.elemwise_mul(show, F.Activation(memory, act_type="tanh"), name=f"{prefix}hidden")
         output = F.FullyConnected(data=hidden, num_hidden=self._projection_size, weight=h2r_weight,
                                   no_bias=True, name=f"{prefix}out")
         return output, [output, memory]
@@ -238,8 +235,7 @@ def dynamic_unroll(cell: RecurrentCell, inputs: Any, begin_state: Any, drop_inpu
         inputs = F.Dropout(inputs, p=drop_inputs, axes=(0,))
     states = [begin_state] if _is_tensor(begin_state) else [*begin_state]
     if valid_length is None:
-        outputs, states = F.contrib.foreach(lambda step, states: cell(step, states), inputs,
-                                            states)
+        outputs, states = F.contrib.foreach(lambda step, states: cell(step, states), inputs, states)
     else:
         outputs, states = _foreach_valid(F, cell, inputs, states, valid_length)
     if drop_outputs:
