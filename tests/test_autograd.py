@@ -346,6 +346,24 @@ def test_head_gradients_may_be_results():
     np.testing.assert_array_equal(w.grad.asnumpy(), [2, 4, 6])
 
 
+@pytest.mark.parametrize("request_", ["write", "add"])
+@pytest.mark.parametrize("join", [
+    lambda x, z: nd.elemwise_add(x * 2, z), lambda x, z: nd.add_n(x * 2, z, x),
+    lambda x, z: nd.elemwise_add(nd.tanh(x), z.expand_dims(0).squeeze(axis=0))])
+def test_head_gradients_may_be_gradients(join, request_):
+    """They pass unchanged to some leaf, after that of another one has been written over them."""
+    given = []
+    for head in (lambda grad: grad.copy(), lambda grad: grad, lambda grad: grad.reshape((-1,))):
+        x, z = marked(mx), marked(mx)
+        for array in (x, z):
+            autograd.mark_variables(array, nd.array([4, 5, 6]), request_)
+        with record():
+            y = join(x, z)
+        y.backward(head(x.grad))
+        given.append([x.grad.asnumpy().tolist(), z.grad.asnumpy().tolist()])
+    assert given[0] == given[1] == given[2]
+
+
 def test_python_code_has_no_symbol():
     from tests.programs import custom_ops
 

@@ -11,7 +11,7 @@ from ..ops import OPS
 from ..ops.device import device_of
 from .direct_gradients import DirectGradients, latest_first, unfold
 from .invocation import invoke
-from .mutation import written
+from .mutation import owner, written
 from .ndarray import NDArray
 from .recording import RecordingScope
 from .sparse_array import of_value, share_rows
@@ -283,6 +283,19 @@ class _Heads:
         for node in self.graph.nodes:
             if isinstance(node, Recorded) and node.freed:
                 raise _freed(f"{node.name}, which the heads were computed from,")
+        if head_grads is not None:
+            self._keep_apart()
+
+    def _keep_apart(self) -> None:
+        """Copy head gradients in memory of gradients, which are written before all is computed."""
+        ends = [node.leaves if isinstance(node, LeafGroup) else [node]
+                for node in self.graph.variables]
+        written = {_memory(leaf.grad) for leaves in ends for leaf in leaves
+                   if isinstance(leaf, Marked) and leaf.request != "null"}
+        for index, grad in enumerate(self.grads):
+            if grad is not None and _memory(grad) in written:
+                self.grads[index] = copy = grad.detach().copy()
+                copy._entry = grad._entry
 
     def _entry(self, index: int, head: NDArray) -> Entry:
         entry = live_entry(head)
@@ -318,6 +331,11 @@ class _Heads:
                  if grad is None else grad
                  for head, grad in zip(self.heads, self.grads, strict=True)]
         return differentiate(self.graph, grads, wrt, training, create_graph)
+
+
+def _memory(array: NDArray) -> int:
+    """A number that arrays of the same memory have in common."""
+    return id(array) if array.is_sparse else id(owner(array._data))
 
 
 def _freed(what: str) -> MXNetError:
