@@ -379,7 +379,7 @@ class ScatterSetND(Op, name="_scatter_set_nd"):
 
 def _mark(index: np.ndarray, rows: np.ndarray, value: Any) -> None:
     """rows[i, index[i]] = value (or value[i]) where the index is within the row."""
-    whole = to_integers(index.reshape(-1))
+    whole = np.where(np.isnan(index), -1, to_integers(index)).reshape(-1)   # NaN is within none
     inside = np.flatnonzero((whole >= 0) & (whole < rows.shape[1]))
     rows[inside, whole[inside]] = value if np.ndim(value) == 0 else value[inside]
 
@@ -388,7 +388,7 @@ def _mark(index: np.ndarray, rows: np.ndarray, value: Any) -> None:
 class OneHot(Op, name="one_hot"):
     """`on_value` at the index, `off_value` elsewhere, along a new last axis of size `depth`.
 
-    An index outside gives a row of `off_value`.  No gradient.
+    An index outside, and NaN, gives a row of `off_value`.  No gradient.
     """
 
     shapes: ClassVar = "indices (2, 3) -> (2, 3, depth)"

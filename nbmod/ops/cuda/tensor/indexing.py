@@ -365,15 +365,19 @@ implements(indexing.ScatterSetND, "cuda", _scatter_set, scratch=_put_nd_scratch)
 @cache
 def _mark_kernel(dtype: np.dtype, many: bool) -> CudaKernel:
     """y[i, index[i]] = on, or on[i]; other elements are off, or unchanged."""
-    whole = whole_function(dtype)
+    whole, real = whole_function(dtype), real_of(dtype)
+
+    @device_function
+    def is_at(index, column):   # NaN is nowhere
+        return real(index) == real(index) and whole(index) == np.int64(column)
 
     @grid_stride
     def mark_one(i, index, y, on, off, depth):
-        y[i] = on if whole(index[i // depth]) == np.int64(i % depth) else off
+        y[i] = on if is_at(index[i // depth], i % depth) else off
 
     @grid_stride
     def mark_many(i, index, y, on, x, depth):
-        y[i] = on[i // depth] if whole(index[i // depth]) == np.int64(i % depth) else x[i]
+        y[i] = on[i // depth] if is_at(index[i // depth], i % depth) else x[i]
 
     return mark_many if many else mark_one
 
