@@ -94,7 +94,22 @@ class BindArguments(NamedTuple):
             self.ctx, self.requests,
             {name: array.context for name, array in {**self.args, **self.aux}.items()},
             {name: array.context for name, array in self.grads.items()}, self.groups,
-            bool(self.exact), optimize)
+            bool(self.exact), optimize, shared=_overlapping(
+                {name: self.grads[name] for name in self.trained},
+                [*self.args.values(), *self.aux.values()]))
+
+
+def _overlapping(grads: Mapping[str, NDArray], others: Sequence[NDArray]) -> frozenset[str]:
+    """The gradients in memory of one another, or of other arrays."""
+    found, reached = set[str](), (0, 0, "")
+    for device, start, end, name in sorted(
+            (id(device), *device.span(array._data), name)
+            for name, array in (*grads.items(), *[("", other) for other in others]) if array.size
+            for device in [device_of(array.context)]):
+        if device == reached[0] and start < reached[1]:     # of what reaches farthest
+            found.update((name, reached[2]))
+        reached = max(reached, (device, end, name))
+    return frozenset(found - {""})
 
 
 REQUESTS = ("null", "write", "add", "inplace")

@@ -78,6 +78,8 @@ class CompileOptions:
     """Whether the backward pass computes cheap nodes again."""
     disabled: frozenset[str] = field(default_factory=disabled_passes)
     """Passes that are switched off."""
+    shared: frozenset[str] = frozenset()
+    """Arguments whose gradients are stored last: in memory that other arrays have, too."""
 
     @property
     def trained(self) -> list[str]:
@@ -310,7 +312,8 @@ def _write_gradients(joint: JointGraph, options: CompileOptions) -> JointGraph:
     if not is_enabled("write_gradients"):
         return joint
     requests = [options.requests[name] for name in joint.trained]
-    return joint.rewritten("write_gradients", write_gradients(joint.graph, requests))
+    return joint.rewritten("write_gradients", write_gradients(
+        joint.graph, requests, [name in options.shared for name in joint.trained]))
 
 
 def _fuse_elementwise(joint: JointGraph, options: CompileOptions) -> FusedGraph:
@@ -333,6 +336,10 @@ def _order(joint: JointGraph, fused: FusedGraph, options: CompileOptions) -> Pla
     gradients = dict(zip(graph.output_ids[joint.num_outputs:], joint.trained, strict=True))
     hoisted = {id(node) for group in joint.simplified.groups for node in group}
     nodes = [node for node in graph.nodes if not node.is_variable and id(node) not in hoisted]
+    if options.shared:
+        _store_last(nodes, [entry.node for entry, name in zip(
+            graph.outputs[joint.num_outputs:], joint.trained, strict=True)
+            if name in options.shared])
     last = max(graph.output_ids[:joint.num_outputs], default=-1)
     # Constants are the results of hoisted nodes that others read.
     read = {eid for node in nodes for eid in graph.input_eids(node)}
@@ -343,6 +350,13 @@ def _order(joint: JointGraph, fused: FusedGraph, options: CompileOptions) -> Pla
         sum(graph.output_eids(node).start <= last for node in nodes), external, graph.output_ids,
         {eid for eid, name in gradients.items() if options.requests[name] == "add"},
         joint.heads, gradients, joint.simplified, fused)
+
+
+def _store_last(nodes: list[Node], stores: Collection[Node]) -> None:
+    """Move nodes that store gradients to the end, in the order in which these are computed."""
+    order = {id(node): position for position, node in enumerate(nodes)}
+    nodes[:] = [node for node in nodes if node not in stores]
+    nodes += sorted(stores, key=lambda node: order.get(id(node.inputs[0].node), -1))
 
 
 # -- who sees the passes ---------------------------------------------------------------------------

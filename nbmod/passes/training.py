@@ -48,10 +48,11 @@ def with_gradients(graph: Graph, wrt: Sequence[Node]) -> tuple[Graph, list[Node]
     return Graph([*graph.outputs, *ends]), heads
 
 
-def write_gradients(graph: Graph, requests: Sequence[str]) -> Graph:
+def write_gradients(graph: Graph, requests: Sequence[str], shared: Sequence[bool] = ()) -> Graph:
     """`graph` of `with_gradients` with no more `Accumulate` nodes than are needed.
 
-    `requests` are those of the trained variables: "write" or "add".
+    `requests` are those of the trained variables: "write" or "add".  What is `shared` is stored
+    in memory that others read, or write to.
     """
     first = len(graph.outputs) - len(requests)
     outputs, ends = graph.outputs[:first], graph.outputs[first:]
@@ -61,6 +62,8 @@ def write_gradients(graph: Graph, requests: Sequence[str]) -> Graph:
         entry = end.node.inputs[0]
         why = _computed_apart(entry, written) or (
             _not_added(entry, uses[entry]) if request == "add" else None)
+        if shared and shared[position]:
+            why = obstacle("no other array of the user has its memory", gradient=entry)
         if why is not None:
             refused("write_gradients", end.node, why)
             continue

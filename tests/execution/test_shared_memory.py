@@ -391,3 +391,65 @@ def test_memory_leaves_by_no_other_protocol(array):
         assert not hasattr(array, name)
     with pytest.raises(TypeError):
         memoryview(array)
+
+
+# -- gradients in memory that other arrays have, too ----------------------------------------------
+
+
+@functools.cache
+def chained() -> dict[str, mx.sym.Symbol]:
+    """Networks whose gradients are computed one from another."""
+    x, w, v = map(sym.Variable, "xwv")
+    return {"dense": sym.FullyConnected(sym.tanh(sym.FullyConnected(
+                x, w, num_hidden=4, no_bias=True)), v, num_hidden=4, no_bias=True),
+            "products": sym.tanh(x * w) * sym.sin(v * w),
+            "sums": sym.elemwise_add(sym.elemwise_add(x, w), sym.tanh(v) * w)}
+
+
+def gradients(network, request, place=lambda args, grads: None):
+    """What a step leaves in the gradients, and what these held; `place` moves some."""
+    args, grads = ({name: mx.nd.array(np.random.RandomState(seed + i).randn(4, 4))
+                    for i, name in enumerate("xwv")} for seed in (0, 9))
+    place(args, grads)
+    before = {name: grads[name].asnumpy() for name in "xwv"}
+    executor = chained()[network].bind(mx.cpu(), args, grads, request)
+    executor.forward(is_train=True)
+    executor.backward(mx.nd.array(np.arange(16).reshape(4, 4)))
+    return {name: grads[name].asnumpy() for name in "xwv"}, before
+
+
+def close(found, expected):
+    return np.allclose(found, expected, rtol=1e-5, atol=1e-5)   # rounding of sums of 4 terms
+
+
+@pytest.mark.parametrize("request_", ["write", "add"])
+@pytest.mark.parametrize("network", ["dense", "products", "sums"])
+@pytest.mark.parametrize("off", [(), ("write_gradients",)], ids=["", "off"])
+def test_gradients_are_those_of_arrays_of_their_own(network, request_, off):
+    """In the array of an argument, or in a part of it, and two gradients in one array."""
+    def expect(found, before, names="xwv"):
+        return all(close(found[name], of_own[name] + adds * before[name]) for name in names)
+
+    adds, (of_own, zero) = request_ == "add", gradients(network, request_)
+    of_own = {name: array - adds * zero[name] for name, array in of_own.items()}
+    with mx.without_passes(*off):
+        for name in "xwv":
+            for other in "xwv":
+                assert expect(*gradients(network, request_, lambda args, grads: grads.update(
+                    {name: args[other]}))), (name, other)   # noqa: B023
+            rest = "xwv".replace(name, "")
+            found, before = gradients(network, request_, lambda args, grads: grads.update(
+                {rest[0]: grads[rest[1]]}))                 # noqa: B023
+            assert expect(found, before, name)
+            either = [before[rest[0]] + of_own[rest[0]] + of_own[rest[1]]] if adds else [
+                of_own[each] for each in rest]
+            assert any(close(found[rest[0]], each) for each in either)
+
+
+def test_gradients_in_parts_of_an_array_are_computed_there():
+    """What only has one owner with others, as the parts of a vector of all parameters, is apart."""
+    flat = mx.nd.zeros((8, 4))
+    executor = chained()["products"].bind(
+        mx.cpu(), {name: mx.nd.ones((4, 4)) for name in "xwv"}, {"x": flat[:4], "w": flat[4:]})
+    assert "_accumulate" not in {node.op_name for node in executor.compiled.nodes}
+    assert not executor.planned.options.shared

@@ -9,9 +9,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from random import Random
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
+from nbmod.execution import bind as binding
 from tests.fuzz.company import check
 from tests.fuzz.program import Program, build
 from tests.fuzz.runs import (
@@ -139,6 +141,45 @@ def _steps(mx: Any, program: Program, built: Any, executor: Any, common: list[li
                 array = executor.arg_dict[name]
                 array[:] = values_of(names[0], array, built[1], number=number + 1)
     return found | kept_by(executor)
+
+
+@check(0.05)
+def gradients_over_arguments(mx: Any, program: Program, way: Way, rng: Random
+                             ) -> tuple[Results, Results]:
+    """Gradients are stored in arrays of arguments; or in copies of these, by the same plan."""
+    program = replace(program, groups=False, request="write" if program.trains else "null")
+    built, targets = build(mx, program), dict[str, str]()
+    found = list[Results]()
+    with settings(mx, program, way):
+        for shares in (True, False):
+            pattern = empty(mx, program, built)
+            fill(pattern, built[1])
+            targets = targets or _targets(pattern.arg_dict, rng)
+            args = pattern.arg_dict
+            grads = {name: args[target] if shares else args[target].copy()
+                     for name, target in targets.items()}
+            with patch.object(binding, "_overlapping", binding._overlapping if shares else (
+                    lambda grads, others: frozenset(grads))):
+                executor = built[0].bind(mx.cpu(), args, grads, aux_states=pattern.aux_dict)
+            executor.forward(is_train=program.trains)
+            found.append(outputs_of(executor, "step"))
+            if program.trains:
+                executor.backward(heads(mx, executor))
+            found[-1].update(kept_by(executor))
+    return found[0], found[1]
+
+
+def _targets(args: Table, rng: Random) -> dict[str, str]:
+    """Arguments, and others or the same of their shapes and types, in another order.
+
+    Not gammas: a fixed one is set to 1 in the user's array.
+    """
+    same: dict[Any, list[str]] = {}
+    for name, array in args.items():
+        if array.dtype == np.float32 and not name.endswith("_gamma"):
+            same.setdefault(array.shape, []).append(name)
+    return {name: target for names in same.values()
+            for name, target in zip(names, rng.sample(names, len(names)), strict=True)}
 
 
 @check(0.05)

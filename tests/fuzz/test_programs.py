@@ -325,6 +325,12 @@ def test_memory_that_is_handed_out_and_not_watched_is_found(monkeypatch):
     _first_disagreement("images", _check_of_company("written from outside"), 60)
 
 
+def test_gradients_that_are_stored_over_arguments_at_once_are_found(monkeypatch):
+    """Injected fault: nobody looks for arrays in one memory."""
+    monkeypatch.setattr(bind, "_overlapping", lambda grads, others: frozenset())
+    _first_disagreement("dense", _check_of_company("gradients over arguments"), 60)
+
+
 def test_gradients_that_are_given_twice_are_found(monkeypatch):
     """Injected fault: an entry that is read twice gets all that flows to it each time."""
     right = gradient._through

@@ -517,6 +517,14 @@ def mirrored(symbol) -> list[Remark]:
         return net(symbol, "write")
 
 
+def in_memory(apart: bool) -> list[Remark]:
+    """A gradient in an array of its own, or in that of its variable."""
+    x = mx.nd.ones(MATRIX)
+    with recording() as remarks:
+        mx.sym.sin(X).bind(mx.cpu(), {"x": x}, {"x": x.copy() if apart else x})
+    return remarks
+
+
 GRADIENTS: dict[str, Row] = {
     "a node computes it": lambda ok: net(mx.sym.sin(X) if ok else mx.sym.identity(X), "write"),
     "it is no view": lambda ok: net(mx.sym.sin(X) if ok else mx.sym.Reshape(
@@ -527,6 +535,7 @@ GRADIENTS: dict[str, Row] = {
         mx.sym.FullyConnected(Y, X, num_hidden=64, no_bias=True) if ok else mx.sym.sort(X), "add"),
     "nothing else reads it": lambda ok: net(mx.sym.FullyConnected(
         Y, X if ok else mx.sym.elemwise_add(X, mx.sym.sin(Z)), num_hidden=64, no_bias=True), "add"),
+    "no other array of the user has its memory": lambda ok: in_memory(apart=ok),
 }
 
 
