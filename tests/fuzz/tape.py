@@ -1,15 +1,19 @@
-"""Programs on the tape: gradients of gradients, against finite differences of gradients.
+"""Programs on the tape: gradients of gradients, against finite differences of gradients, and
+gradients from arrays of gradients.
 
 Applies to lines without parameters, which are the same functions of arrays and of symbols.
 """
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
 import numpy as np
 
+from tests.fuzz.company import check
 from tests.fuzz.program import Program, build, drawn
+from tests.fuzz.runs import Results, Way
 from tests.fuzz.shrink import pruned
 
 KINDS = ("unary", "chain", "binary", "power", "broadcast", "add_n", "reshape", "expand", "flatten",
@@ -80,3 +84,26 @@ def _gradients(mx: Any, program: Program, arrays: dict[str, Any], again: bool) -
     found = mx.autograd.grad(outputs, [arrays[name] for name in names], weights,
                              create_graph=again, retain_graph=True)
     return dict(zip(names, found, strict=True))
+
+
+@check(0.1)
+def from_gradients(mx: Any, program: Program, way: Way, rng: Random) -> tuple[Results, Results]:
+    """Head gradients are the arrays of gradients of leaves, or copies of these."""
+    if not applies(program):
+        return {}, {}
+    return _from_gradients(mx, program, False), _from_gradients(mx, program, True)
+
+
+def _from_gradients(mx: Any, program: Program, copies: bool) -> Results:
+    arrays = {f"x{i}": mx.nd.array(drawn(f"x{i}", shape, "float32"))
+              for i, shape in enumerate(program.inputs)}
+    for name, array in arrays.items():
+        array.attach_grad()
+        array.grad[:] = drawn(f"gradient {name}", array.shape, "float32")
+    with mx.autograd.record():
+        made, _ = build(_Arrays(mx, arrays), program)
+    outputs = made if isinstance(made, list) else [made]
+    heads = [next((array.grad for array in arrays.values() if array.shape == output.shape),
+                  mx.nd.ones(output.shape)) for output in outputs]
+    mx.autograd.backward(outputs, [head.copy() for head in heads] if copies else heads)
+    return {name: array.grad.asnumpy() for name, array in arrays.items()}

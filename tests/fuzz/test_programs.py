@@ -16,7 +16,7 @@ import pytest
 import nbmod as mx
 from nbmod.execution import bind, steps
 from nbmod.execution.arena import Memory
-from nbmod.ndarray import mutation
+from nbmod.ndarray import gradients, mutation
 from nbmod.ops.elementwise import float16
 from nbmod.ops.nn.fully_connected import FullyConnected
 from nbmod.ops.tensor.slicing import Concat
@@ -329,6 +329,12 @@ def test_gradients_that_are_stored_over_arguments_at_once_are_found(monkeypatch)
     """Injected fault: nobody looks for arrays in one memory."""
     monkeypatch.setattr(bind, "_overlapping", lambda grads, others: frozenset())
     _first_disagreement("dense", _check_of_company("gradients over arguments"), 60)
+
+
+def test_head_gradients_that_are_overwritten_are_found(monkeypatch):
+    """Injected fault: head gradients in memory of gradients are read when these are written."""
+    monkeypatch.setattr(gradients._Heads, "_keep_apart", lambda self: None)
+    _first_disagreement("dense", _check_of_company("from gradients"), 400)
 
 
 def test_gradients_that_are_given_twice_are_found(monkeypatch):
