@@ -195,6 +195,8 @@ class Parameter:
             warn_user(f"Parameter {self.name!r} is already initialized, ignoring. "
                       "Set force_reinit=True to re-initialize.")
             return
+        if self._data is not None and self._trainer is not None:
+            self._trainer._replace(self)
         default_init = default_init or initializer.Uniform()
         chosen = init or self.init or default_init
         self._data = self._grad = None
@@ -371,10 +373,8 @@ class Parameter:
             else:
                 self._init_impl(data, [data.context])
             return
-        trainer = self._trainer
-        if (trainer is not None and trainer._kv_initialized and trainer._update_on_kvstore
-                and self not in trainer._params_to_init):
-            trainer._reset_kvstore()  # it holds the weights
+        if self._trainer is not None:
+            self._trainer._replace(self)
         for array in self._data:
             array[:] = data
 
@@ -384,7 +384,7 @@ class Parameter:
         take_saved(self, data, Loading(ctx, cast_dtype=cast_dtype, dtype_source=dtype_source))
 
     def cast(self, dtype: DTypeArg) -> None:
-        """Change the element type of the values, and of gradients, which are zero then.
+        """Change the element type of the values and of the gradients.
 
         Parameters
         ----------
@@ -394,8 +394,12 @@ class Parameter:
         self._dtype, self._var = dtype, None
         if self._data is not None:
             with RecordingScope(False, None):
-                self._data = [x.astype(dtype) for x in self._data]
+                self._data, before = [x.astype(dtype) for x in self._data], self._grad
                 self._init_grad()
+                for gradient, former in zip(self._grad or (), before or (), strict=True):
+                    gradient[:] = former
+            if self._trainer is not None:
+                self._trainer._cast(self)
 
     def _set_trainer(self, trainer: Any) -> None:
         """Say who pulls rows; only one may."""

@@ -110,6 +110,7 @@ class Trainer:
         else:
             self._optimizer, optimizer.param_dict = optimizer, parameters
         self._updaters = [opt.get_updater(self._optimizer) for _ in self._contexts]
+        self._changed = set[int]()
 
     # -- the store ----------------------------------------------------------------------------
 
@@ -141,6 +142,8 @@ class Trainer:
                 store.set_gradient_compression(self._compression_params)
             if updates:
                 store.set_optimizer(self._optimizer)
+                if self._updaters[0].states and isinstance(store, KVStore):
+                    store._require_updater().set_states(self._updaters[0].get_states())
         self._kv_initialized = True
 
     def _choose_store(self) -> tuple[KVStoreBase | None, bool, str]:
@@ -178,8 +181,39 @@ class Trainer:
                     store.init(index, arrays[0])  # type: ignore[attr-defined]  # as in MXNet
         self._params_to_init = waiting
 
+    def _replace(self, parameter: Parameter) -> None:
+        """Go on from other values of a parameter, which are about to be set."""
+        if (self._kv_initialized and self._update_on_kvstore
+                and parameter not in self._params_to_init):
+            self._reset_kvstore()   # it holds the weights
+        self._cast(parameter)
+
+    def _cast(self, parameter: Parameter) -> None:
+        """Bring the states of a parameter, and copies of its values in them, up to date."""
+        self._changed.add(self._param2idx[id(parameter)])
+
+    def _follow(self) -> None:
+        """Go on with the present arrays of the parameters, which may be on other contexts."""
+        if self._params and self._params[0].list_ctx() != self._contexts:
+            contexts, former = self._check_contexts(), self._updaters[0]
+            if self._update_on_kvstore and isinstance(self._kvstore, KVStore):
+                former = self._kvstore._require_updater()
+            self._reset_kvstore()
+            states, counts = former.get_states(), self._optimizer._all_index_update_counts
+            latest = max(counts.values(), key=lambda each: max(each.values(), default=0))
+            self._contexts = contexts
+            self._updaters = [opt.get_updater(self._optimizer) for _ in contexts]
+            for ctx, updater in zip(contexts, self._updaters, strict=True):
+                updater.set_states(states)
+                counts[ctx.device_id] = {**latest}
+        for index in self._changed:
+            for updater, weight in zip(self._updaters, _arrays(self._params[index]), strict=True):
+                updater.weight_was_set(index, weight)
+        self._changed.clear()
+
     def _ensure_store(self) -> KVStoreBase | None:
         """The store, made at the first call, with all parameters whose shapes are known."""
+        self._follow()
         if not self._kv_initialized:
             self._init_kvstore()
         if self._params_to_init:

@@ -24,7 +24,8 @@ from .base_optimizer import Optimizer, RuleOptimizer
 from .sgd import Momentum
 from .update_step import Index, State, StepInfo
 
-__all__ = ["check_fields", "check_names", "check_states", "new_instance", "why_no_update"]
+__all__ = ["check_fields", "check_names", "check_states", "new_instance", "state_of_type",
+           "why_no_update"]
 
 _COUNTS = frozenset(("begin_num_update", "num_update", "aggregate_num", "warmup_steps",
                      "max_update", "count", "cur_step_ind", "num_cums", "init_updates",
@@ -108,6 +109,9 @@ def _wanted(name: str, value: object, default: object) -> str:
     if name == "sym_info":
         kinds = [type(part) for part in value] if isinstance(value, (tuple, list)) else None
         return "" if kinds in ([], [dict, list]) else "a dict and a list, or nothing"
+    if name == "param_dict" and isinstance(value, dict):    # of the parameters of a network
+        right = all(map(_has_multipliers, value.values()))
+        return "" if right else "numbers as lr_mult and wd_mult"
     if isinstance(default, (dict, list)):
         return _wanted_inside(name, value, type(default))
     if name in _COUNTS or name in _POSITIVE:
@@ -118,6 +122,10 @@ def _wanted(name: str, value: object, default: object) -> str:
     if _is_number(value) or (value is None and optional):
         return ""
     return "a number or None" if optional else "a number"
+
+
+def _has_multipliers(parameter: object) -> bool:
+    return all(_is_number(getattr(parameter, name, None)) for name in ("lr_mult", "wd_mult"))
 
 
 def _is_number(value: object) -> bool:
@@ -188,6 +196,26 @@ def check_states(optimizer: Optimizer, states: Mapping[Index, State]) -> None:
                              f"{type(optimizer).__name__}")
     if isinstance(optimizer, RuleOptimizer):
         _check_next_updates(optimizer, inner)
+
+
+def state_of_type(optimizer: Optimizer, index: Index, weight: NDArray, state: State) -> State:
+    """The state of a weight that may have been cast: with a master copy where the type needs one.
+
+    Those of users' optimizers stay as they are.
+    """
+    if not optimizer.multi_precision or not type(optimizer).__module__.startswith("nbmod."):
+        return state
+    half = weight.dtype == np.float16
+    single, master = (_created(optimizer, dtype) for dtype in ("float32", "float16"))
+    needed, other = (master, single) if half else (single, master)
+    if _fits(state, needed, optimizer) or not _fits(state, other, optimizer):
+        return state
+    place = 0 if _layout(optimizer) is Momentum.create_state_multi_precision else 1
+    if not half:
+        return state[place]
+    parts = [*optimizer.create_state_multi_precision(index, weight)]
+    parts[place] = state
+    return tuple(parts)
 
 
 def _layout(optimizer: Optimizer) -> object:

@@ -26,7 +26,7 @@ from ..ops.optimizer.multi_tensor_apply import FusedCalls, TensorUpdate, overlap
 from ..ops.optimizer.sgd_update import Update, require_trainable
 from .base_optimizer import Optimizer, RuleOptimizer, register
 from .sgd import Momentum
-from .state_checks import check_states, why_no_update
+from .state_checks import check_states, state_of_type, why_no_update
 from .states import dump_states, load_states
 from .update_step import Index, OneOrMany, State, _arrays, state_inputs, state_like, step
 
@@ -171,15 +171,16 @@ class Updater:
         return step
 
     def _make_state(self, index: Index, weight: NDArray) -> None:
-        """Create a parameter's state, or copy a loaded one to the weight's device."""
+        """Create a parameter's state, or bring a loaded one to the weight's device and type."""
         if index not in self.states:
             self.states[index] = self.optimizer.create_state_multi_precision(index, weight)
         else:
-            self.states[index] = self.sync_state_context(self.states[index], weight.context)
+            state = self.sync_state_context(self.states[index], weight.context)
+            self.states[index] = state_of_type(self.optimizer, index, weight, state)
         self.states_synced[index] = True
 
     def weight_was_set(self, index: Index, weight: NDArray) -> None:
-        """Continue from a weight that was set from outside, in its master copy if it has one.
+        """Continue from a weight that was set or cast from outside, in its master copy, too.
 
         Parameters
         ----------
@@ -189,6 +190,7 @@ class Updater:
             Its new weight.
         """
         if self.optimizer.multi_precision and index in self.states:
+            self._make_state(index, weight)
             self.optimizer.weight_was_set(weight, self.states[index])
 
     @staticmethod
