@@ -123,6 +123,20 @@ class CachedOp:
         self._bound: dict[Context, _Bound] = {}
         self._single: dict[Hashable, None] = {}
 
+    def read_per_call(self, name: str, array_on: Callable[[Context], NDArray]) -> None:
+        """Read a parameter for each call from now on, since a program replaces its array.
+
+        Parameters
+        ----------
+        name : str
+            Name of the variable.
+        array_on : callable
+            Returns its array on a context.
+        """
+        self._per_call[name] = array_on
+        self._names = [each for each in self._names if each != name]
+        self.reset()
+
     @property
     def executor(self) -> Executor | None:
         """That of the last call; None before the first, or if nodes run one by one."""

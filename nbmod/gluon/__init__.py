@@ -1,6 +1,7 @@
 """`mx.gluon`: networks as Python classes, whose calls can be compiled.
 
     base_parameter.py   `Parameter`: an array with a copy and a gradient on each device
+    parameter_arrays.py  its copies, which a program may replace
     saved_values.py     how a parameter takes an array of a file
     constant.py         `Constant`: a parameter with fixed values
     parameter_files.py  one reader for all names that files give to parameters

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Literal, NoReturn, Protocol
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, ClassVar, Literal, NoReturn
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from ..ndarray import NDArray
 from ..ndarray.gradients import mark_variables
 from ..ndarray.recording import RecordingScope
 from ..symbol import Symbol
+from .parameter_arrays import ArrayUser, ParameterArrays, device_positions, fill
 from .saved_values import DtypeSource, Loading, fits, take_saved
 from .utils import Contexts, as_contexts, shape_is_known
 
@@ -36,13 +37,6 @@ _UNINITIALIZED = ("has not been initialized. Call initialize() of the block, or 
 
 class DeferredInitializationError(MXNetError):
     """A parameter is read whose shape only the first call of the network tells."""
-
-
-class _User(Protocol):
-    """Keeps arrays of parameters, such as a `CachedOp`."""
-
-    def reset(self) -> None:
-        """Forget them: parameters have new ones."""
 
 
 class Parameter:
@@ -91,13 +85,14 @@ class Parameter:
         self._shape = (shape,) if isinstance(shape, int) else shape and tuple(shape)
         self._dtype, self._stype, self._grad_stype = dtype, stype, grad_stype
         self._allow_deferred_init, self._differentiable = allow_deferred_init, differentiable
-        self._data: list[NDArray] | None = None
+        self._copies: ParameterArrays | None = None
+        self._is_replaced = False  # whether a program has replaced arrays by its own
         self._grad: list[NDArray] | None = None
         self._ctx_list: list[Context] | None = None
         self._deferred_init: tuple[Any, ...] = ()  # own init, contexts, default init, data
         self._var: Symbol | None = None
         self._trainer: Any = None
-        self._users: weakref.WeakSet[_User] = weakref.WeakSet()
+        self._users: weakref.WeakSet[ArrayUser] = weakref.WeakSet()
         self._grad_req = ""
         self.grad_req = grad_req
 
@@ -105,15 +100,16 @@ class Parameter:
         return f"{self._kind} {self.name} (shape={self.shape}, dtype={self.dtype})"
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_users": None, "_trainer": None, "_var": None, "_grad": None}
+        return {**self.__dict__, "_users": None, "_trainer": None, "_var": None, "_grad": None,
+                "_copies": self._data and [*self._data]}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._users = weakref.WeakSet()
-        if self._data is not None:
+        if self._copies is not None:
             contexts = self._ctx_list or []
-            self._data = [x.as_in_context(ctx).detach()
-                          for x, ctx in zip(self._data, contexts, strict=True)]
+            self._keep(x.as_in_context(ctx).detach()
+                       for x, ctx in zip(self._copies, contexts, strict=True))
             self._init_grad()
 
     # -- facts ------------------------------------------------------------------------------------
@@ -199,7 +195,7 @@ class Parameter:
             self._trainer._replace(self)
         default_init = default_init or initializer.Uniform()
         chosen = init or self.init or default_init
-        self._data = self._grad = None
+        self._copies = self._grad = None
         if not shape_is_known(self.shape) and not self._allow_deferred_init:
             raise ArgumentError(f"Cannot initialize Parameter {self.name!r} because it has invalid "
                                 f"shape: {self.shape}. Give the whole shape, or "
@@ -221,13 +217,13 @@ class Parameter:
         with RecordingScope(False, None):
             if data is None:
                 data = nd.zeros(shape, cpu(), self.dtype, stype=self._stype)
-                _fill(self.name, data, init, default_init)
+                fill(self.name, data, init, default_init)
             self._init_impl(data, contexts)
 
     def _init_impl(self, data: NDArray, contexts: Sequence[Context]) -> None:
         """Copy values to the devices, as new arrays."""
         self._ctx_list = list(contexts)
-        self._data = [data.copyto(ctx) for ctx in contexts]  # type: ignore[misc]
+        self._keep(data.copyto(ctx) for ctx in contexts)  # type: ignore[misc]
         self._init_grad()
 
     def _init_grad(self) -> None:
@@ -235,7 +231,7 @@ class Parameter:
         self._grad = None
         data = self._check_and_get(self._data, list)
         if self.grad_req == "null":
-            self._data = [x.detach() for x in data]
+            self._keep(x.detach() for x in data)
         else:
             self._grad = [nd.zeros(x.shape, x.context, x.dtype, stype=self._grad_stype)
                           for x in data]
@@ -265,9 +261,9 @@ class Parameter:
                          f"It was only initialized on {self._ctx_list}.")
 
     @property
-    def _ctx_map(self) -> dict[Context, int]:
-        """Position of each device."""
-        return {ctx: position for position, ctx in enumerate(self._ctx_list or ())}
+    def _ctx_map(self) -> list[list[int | None]] | None:
+        """Positions of the devices."""
+        return None if self._ctx_list is None else device_positions(self._ctx_list)
 
     @_ctx_map.setter
     def _ctx_map(self, positions: object) -> None:
@@ -275,8 +271,27 @@ class Parameter:
 
     @property
     def _is_computed(self) -> bool:
-        """Whether `data` is a user's, which may return another array for each call."""
-        return getattr(self.data, "__func__", None) is not Parameter.data
+        """Whether `data` may return another array for each call: a program changes it."""
+        return self._is_replaced or getattr(self.data, "__func__", None) is not Parameter.data
+
+    @property
+    def _data(self) -> list[NDArray] | None:
+        """The copies; programs may put arrays of their own, of any shape, in their place."""
+        return self._copies
+
+    @_data.setter
+    def _data(self, arrays: Iterable[NDArray] | None) -> None:
+        self._keep(arrays)
+        self._read_per_call()
+
+    def _keep(self, arrays: Iterable[NDArray] | None) -> None:
+        self._copies = None if arrays is None else ParameterArrays(arrays, self._read_per_call)
+
+    def _read_per_call(self) -> None:
+        """Let those who keep arrays read those of a program for each call."""
+        self._is_replaced = True
+        for user in self._users:
+            user.read_per_call(self.name, self.data)
 
     def data(self, ctx: Context | None = None) -> NDArray:
         """Return the array on a device.
@@ -295,7 +310,7 @@ class Parameter:
         """
         if self._stype != "default":
             self._fail_rows(f"a copy of Parameter {self.name!r} on ctx {ctx} via data()")
-        arrays = self._data
+        arrays = self._copies
         if arrays is not None and len(arrays) == 1 and (ctx is None or arrays[0]._ctx == ctx):
             return arrays[0]
         return self._check_and_get(arrays, ctx)
@@ -394,7 +409,8 @@ class Parameter:
         self._dtype, self._var = dtype, None
         if self._data is not None:
             with RecordingScope(False, None):
-                self._data, before = [x.astype(dtype) for x in self._data], self._grad
+                before = self._grad
+                self._keep(x.astype(dtype) for x in self._data)
                 self._init_grad()
                 for gradient, former in zip(self._grad or (), before or (), strict=True):
                     gradient[:] = former
@@ -483,13 +499,3 @@ class Parameter:
         """Set the gradients to 0, where there are any."""
         for gradient in self._grad or ():
             gradient[:] = 0
-
-
-def _fill(name: str, array: NDArray, init: AnyInit, default_init: AnyInit) -> None:
-    """Fill an array by an initializer, whatever the name of the parameter ends with."""
-    if callable(init) and not isinstance(init, initializer.Initializer):
-        init(initializer.InitDesc(name), array)  # such as `Load` and `Mixed`
-        return
-    attributes: Any = {"__init__": init}
-    default = default_init if isinstance(default_init, initializer.Initializer) else init
-    initializer.create(default)(initializer.InitDesc(name, attributes), array)

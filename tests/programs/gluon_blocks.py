@@ -211,6 +211,9 @@ def parameters(mx: Any) -> dict[str, Any]:
     found["variable"] = each.var().attr_dict()
     each.initialize(ctx=[mx.cpu(0), mx.cpu(1)])
     found["devices"] = [str(ctx) for ctx in each.list_ctx()]
+    each.reset_ctx([mx.cpu(3), mx.cpu_pinned(1)])
+    found["positions"] = each._ctx_map, Parameter("v")._ctx_map
+    each.reset_ctx([mx.cpu(0), mx.cpu(1)])
     each.data(mx.cpu(1))[:] = 3
     each.reset_ctx(mx.cpu(2))
     found["mean"] = each.data().asnumpy(), str(each.data().context)
@@ -235,7 +238,31 @@ def parameters(mx: Any) -> dict[str, Any]:
     other = mx.gluon.ParameterDict("net_", shared=store)
     found["found"] = [other.get("w") is first, [*other], repr(other)]
     found["constants"] = same_values(mx)
+    found["replaced"] = [replaced(mx, hybrid, whole) for hybrid in (False, True)
+                         for whole in (False, True)]
     return found
+
+
+def replaced(mx: Any, hybrid: bool, whole: bool) -> list[Any]:
+    """Outputs and gradients of a block whose array a program replaces, also by a wider one."""
+    block = mx.gluon.nn.PReLU(alpha_initializer="ones", in_channels=1)
+    block.initialize()
+    if hybrid:
+        block.hybridize(inline_limit=0)
+    x = mx.nd.array([[-1.0, -2.0]])
+    results = [block(x).asnumpy()]
+    for values in ([2.0], [3.0, 4.0], [5.0, 6.0]):
+        alpha = mx.nd.array(values)
+        alpha.attach_grad()
+        if whole:
+            block.alpha._data = [alpha]
+        else:
+            block.alpha._data[0] = alpha
+        with mx.autograd.record():
+            out = block(x)
+        out.backward()
+        results += [out.asnumpy(), alpha.grad.asnumpy()]
+    return results
 
 
 def same_values(mx: Any) -> list[bool]:
