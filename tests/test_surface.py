@@ -48,6 +48,11 @@ PATHS = """
     contrib.amp.amp:_amp_initialized gluon.data.dataloader:ForkingPickler
     gluon.data.dataloader:_MultiWorkerIter gluon.data.vision.datasets:image
     gluon.model_zoo.model_store:_model_sha1 gluon.utils:replace_file
+    gluon.data.dataset:_DownloadedDataset gluon.nn.conv_layers:_Conv gluon.nn.conv_layers:_Pooling
+    gluon.nn.conv_layers:_infer_weight_shape gluon.model_zoo.vision.densenet:_make_dense_block
+    gluon.model_zoo.vision.densenet:_make_dense_layer gluon.rnn.rnn_cell:_cells_begin_state
+    gluon.model_zoo.vision.densenet:_make_transition gluon.rnn.rnn_cell:_format_sequence
+    gluon.rnn.rnn_cell:_get_begin_state gluon.rnn.rnn_cell:_mask_sequence_variable_length
     image.image:_get_interp_method metric:ndarray module.module:load_checkpoint
     gluon.block:_flatten gluon.loss:_apply_weighting gluon.loss:_reshape_like
     gluon.parameter:tensor_types gluon.utils:HookHandle gluon.utils:_brief_print_list

@@ -59,6 +59,11 @@ def test_constructors_take_no_arguments_of_others(name, call):
         getattr(nn, name)(**call)
 
 
+def test_shapes_of_weights_are_mxnets(oracle):
+    theirs = oracle.call("mx_scripts.run", "gluon_layers", "weight_shapes")
+    assert_like(gluon_layers.weight_shapes(mx), theirs)
+
+
 def test_every_class_of_mxnet_has_a_case():
     """And every layer but containers and functions of arrays."""
     without = {"Block", "HybridBlock", "HybridSequential", "Lambda", "Sequential", "SymbolBlock"}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from typing import Any
 
 import numpy as np
@@ -40,8 +42,28 @@ def datasets(mx: Any) -> dict[str, Any]:
         "first": list(pairs.transform_first(lambda x: 10 * x)),
         "only": list(data.ArrayDataset([1, 2]).transform_first(lambda x: 10 * x)),
         "array": pairs[1], "scalar": type(vector[0]).__name__, "row": plain(column[0]),
+        "of programs": of_programs(mx),
     }
     return {name: plain(value) for name, value in found.items()}
+
+
+def of_programs(mx: Any) -> list[Any]:
+    """Samples of data sets whose programs read the files themselves."""
+    bases, found = mx.gluon.data.vision, []
+    with tempfile.TemporaryDirectory() as folder:
+        for base, args in ((mx.gluon.data.dataset._DownloadedDataset, ()), (bases.MNIST, (False,)),
+                           (bases.CIFAR10, (True,)), (bases.CIFAR100, (False, True))):
+
+            class Own(base):  # type: ignore[misc]
+                def _get_data(self) -> None:
+                    assert (self._data, self._label) == (None, None)
+                    self._data, self._label = [1, 2, 3], [4, 5, 6]
+
+            root = os.path.join(folder, base.__name__)
+            sums = Own(root, *args, lambda data, label: data + label)
+            found += [Own(root, *args, None)[1], sums[0], len(sums), os.listdir(root),
+                      os.path.basename(sums._root)]
+    return found
 
 
 def epochs(mx: Any) -> dict[str, Any]:

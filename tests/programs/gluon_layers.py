@@ -184,3 +184,11 @@ def numbers(shape: tuple[int, ...], seed: int, integers: bool = False, positive:
         return rng.integers(0, 7, shape).astype(np.float32)
     drawn = rng.standard_normal(shape)
     return (np.abs(drawn) + 0.5 if positive else drawn).astype(np.float32)
+
+
+def weight_shapes(mx: Any) -> list[list[tuple[int, ...]]]:
+    """What convolutions of other projects ask for their operators."""
+    options = {"kernel": (3, 2), "num_filter": 4, "num_group": 1, "no_bias": False}
+    ask = mx.gluon.nn.conv_layers._infer_weight_shape
+    return [[*map(tuple, ask(op, shape, options))] for op in ("Convolution", "Deconvolution")
+            for shape in ((1, 3, 8, 8), (0, 3, 0, 0), (0, 0, 0, 0))]

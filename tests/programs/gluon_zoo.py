@@ -27,6 +27,10 @@ NETWORKS: tuple[Case, ...] = (
     ("inception.make_aux", {"classes": 3}),
     ("mobilenet.LinearBottleneck", {"in_channels": 4, "channels": 4, "t": 2, "stride": 1}),
     ("mobilenet.RELU6", {}),
+    ("densenet._make_dense_block", {"num_layers": 2, "bn_size": 2, "growth_rate": 3,
+                                    "dropout": 0.5, "stage_index": 4}),
+    ("densenet._make_dense_layer", {"growth_rate": 3, "bn_size": 2, "dropout": 0}),
+    ("densenet._make_transition", {"num_output_features": 6}),
     *((name, {**_BLOCK, **more})
       for name in ("BasicBlockV1", "BasicBlockV2", "BottleneckV1", "BottleneckV2")
       for more in ({}, {"stride": 1, "downsample": False, "prefix": None})))

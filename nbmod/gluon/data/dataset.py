@@ -284,3 +284,34 @@ class RecordFileDataset(Dataset):
 
     def __len__(self) -> int:
         return len(self._record.keys)
+
+
+class _DownloadedDataset(Dataset):
+    """Base of data sets in a folder, of which programs have some of their own.
+
+    Parameters
+    ----------
+    root : str
+        Folder, which is made if it is not there.
+    transform : callable or None
+        Function of the data and the label of a sample.
+    """
+
+    def __init__(self, root: str, transform: Callable[[Any, Any], Any] | None):
+        self._transform, self._root = transform, os.path.expanduser(root)
+        self._data: Any = None
+        self._label: Any = None
+        os.makedirs(self._root, exist_ok=True)
+        self._get_data()
+
+    def __getitem__(self, idx: Any) -> Any:
+        data, label = self._data[idx], self._label[idx]
+        return (data, label) if self._transform is None else self._transform(data, label)
+
+    def __len__(self) -> int:
+        return len(self._label)
+
+    def _get_data(self) -> None:
+        """Read `_data` and `_label`: a subclass does so."""
+        raise AbstractError(f"{type(self).__name__} does not define _get_data, which sets _data "
+                            "and _label")

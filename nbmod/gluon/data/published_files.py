@@ -10,7 +10,7 @@ from ...compat.c_interface import data_dir
 from ...core.archive_members import read_members
 from ...core.atomic import atomic_write
 from ..utils import _get_repo_file_url, check_sha1, download
-from .dataset import Dataset
+from .dataset import _DownloadedDataset
 
 __all__ = ["File", "PublishedDataset", "default_root"]
 
@@ -29,21 +29,11 @@ def default_root(name: str) -> str:
     return os.path.join(data_dir(), "datasets", name)
 
 
-class PublishedDataset(Dataset):
-    """Base of data sets in files that MXNet's server has.
-
-    Parameters
-    ----------
-    root : str
-        Folder, which is made if it is not there.
-    """
+class PublishedDataset(_DownloadedDataset):
+    """Base of data sets in files that MXNet's server has."""
 
     _namespace: str
     """Folder of the server."""
-
-    def __init__(self, root: str):
-        self._root = os.path.expanduser(root)
-        os.makedirs(self._root, exist_ok=True)
 
     def _fetch(self, file: File) -> str:
         """The path of a file, which is downloaded if it is not there."""

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from ... import symbol
 from ...base import CheckError
 from ..base_parameter import Init
 from ..block import HybridBlock
 from . import pooling_layers
 from .activations import Activation
 from .pooling_layers import *  # noqa: F403
-from .pooling_layers import Size, _sizes
+from .pooling_layers import Size, _Pooling, _sizes  # noqa: F401 - programs take _Pooling from here
 
 __all__ = ["Conv1D", "Conv1DTranspose", "Conv2D", "Conv2DTranspose", "Conv3D", "Conv3DTranspose",
            *pooling_layers.__all__]
+
+
+def _infer_weight_shape(op_name: str, data_shape: tuple[int, ...], kwargs: dict[str, Any]
+                        ) -> list[tuple[int, ...]]:
+    """Shapes of the inputs of an operator, which convolutions of other projects ask for."""
+    inputs = getattr(symbol, op_name)(symbol.var("data", shape=data_shape), **kwargs)
+    return inputs.infer_shape_partial()[0]
 
 
 class _Conv(HybridBlock):

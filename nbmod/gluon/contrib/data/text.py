@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -34,18 +34,20 @@ class _WikiText(PublishedDataset):
                             f"{', '.join(map(repr, self._data_file))}")
         if seq_len < 1:
             raise ArgumentError(f"{type(self).__name__}: seq_len is {seq_len}, expected at least 1")
-        super().__init__(root)
-        self._segment = segment
-        path, = self._unpacked([self._data_file[segment]], self._archive_file)
+        self._segment, self._seq_len, self._own_vocab = segment, seq_len, vocab
+        super().__init__(root, None)
+
+    def _get_data(self) -> None:
+        path, = self._unpacked([self._data_file[self._segment]], self._archive_file)
         with open(path, encoding="utf-8") as file:
             text = file.read()
         self._counter = count_tokens_from_str(text)
-        self._vocab = Vocabulary(self._counter, reserved_tokens=[EOS_TOKEN]) if vocab is None else (
-            vocab)
-        indices = self._indices(text)
-        count = max(len(indices) - 1, 0) // seq_len * seq_len
+        self._vocab = self._own_vocab if self._own_vocab is not None else Vocabulary(
+            self._counter, reserved_tokens=[EOS_TOKEN])
+        indices, length = self._indices(text), self._seq_len
+        count = max(len(indices) - 1, 0) // length * length
         self._data, self._label = (
-            array(indices[start:start + count].reshape(-1, seq_len), dtype=np.int32)
+            array(indices[start:start + count].reshape(-1, length), dtype=np.int32)
             for start in (0, 1))
 
     def _indices(self, text: str) -> np.ndarray:
@@ -63,12 +65,6 @@ class _WikiText(PublishedDataset):
     def frequencies(self) -> Counter[str]:
         """How often each token occurs in the text."""
         return self._counter
-
-    def __getitem__(self, idx: Any) -> Any:
-        return self._data[idx], self._label[idx]
-
-    def __len__(self) -> int:
-        return len(self._label)
 
 
 class WikiText2(_WikiText):

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ....base import AbstractError, MXNetError, warn_user
+from ....base import MXNetError, warn_user
 from ....image import image as image_module
 from ....image import imdecode, imread
 from ....io.mnist import read_idx
@@ -25,28 +25,18 @@ globals()["image"] = image_module  # programs take it from here; in this file, i
 Transform = Callable[[Any, Any], Any]
 
 
-class _DownloadedDataset(PublishedDataset):
+class _PublishedImages(PublishedDataset):
     """Images and labels in published files."""
 
     def __init__(self, root: str, train: bool, transform: Transform | None):
-        super().__init__(root)
-        self._train, self._transform = train, transform
-        images, labels = self._get_data()
+        self._train = train
+        super().__init__(root, transform)
+
+    def _keep(self, images: np.ndarray, labels: np.ndarray) -> None:
         self._data, self._label = array(images, dtype=np.uint8), labels.astype(np.int32)
 
-    def __getitem__(self, idx: Any) -> Any:
-        image, label = self._data[idx], self._label[idx]
-        return (image, label) if self._transform is None else self._transform(image, label)
 
-    def __len__(self) -> int:
-        return len(self._label)
-
-    def _get_data(self) -> tuple[np.ndarray, np.ndarray]:
-        """Images (number, height, width, channels), and labels."""
-        raise AbstractError(f"{type(self).__name__} does not define _get_data")
-
-
-class MNIST(_DownloadedDataset):
+class MNIST(_PublishedImages):
     """Handwritten digits: uint8 images (28, 28, 1), and labels from 0 to 9.
 
     Parameters
@@ -77,9 +67,9 @@ class MNIST(_DownloadedDataset):
                  transform: Transform | None = None):
         super().__init__(root, train, transform)
 
-    def _get_data(self) -> tuple[np.ndarray, np.ndarray]:
+    def _get_data(self) -> None:
         images, labels = map(self._fetch, self._train_files if self._train else self._test_files)
-        return read_idx(images, 3)[..., None], read_idx(labels, 1)
+        self._keep(read_idx(images, 3)[..., None], read_idx(labels, 1))
 
 
 class FashionMNIST(MNIST):
@@ -106,7 +96,7 @@ class FashionMNIST(MNIST):
         super().__init__(root, train, transform)
 
 
-class CIFAR10(_DownloadedDataset):
+class CIFAR10(_PublishedImages):
     """Small photographs: uint8 images (32, 32, 3), and labels from 0 to 9.
 
     Parameters
@@ -142,11 +132,11 @@ class CIFAR10(_DownloadedDataset):
                  transform: Transform | None = None):
         super().__init__(root, train, transform)
 
-    def _get_data(self) -> tuple[np.ndarray, np.ndarray]:
+    def _get_data(self) -> None:
         files = self._train_data if self._train else self._test_data
         rows = np.concatenate([*map(self._rows, self._unpacked(files, self._archive_file))])
         images = rows[:, self._labels:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
-        return images, rows[:, self._label_column]
+        self._keep(images, rows[:, self._label_column])
 
     def _rows(self, path: str) -> np.ndarray:
         """Labels and channels of each image in a file."""

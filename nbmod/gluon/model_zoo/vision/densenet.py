@@ -57,28 +57,35 @@ class DenseNet(ImageNetwork):
             for index, layers in enumerate(block_config, 1):
                 if index > 1:
                     channels //= 2
-                    features.add(_transition(channels))
-                stage = nn.HybridSequential(prefix=f"stage{index}_")
-                with stage.name_scope():
-                    stage.add(*(_layer(growth_rate, bn_size, dropout) for _ in range(layers)))
-                features.add(stage)
+                    features.add(_make_transition(channels))
+                features.add(_make_dense_block(layers, bn_size, growth_rate, dropout, index))
                 channels += layers * growth_rate
             features.add(*_norm_relu(), nn.AvgPool2D(7), nn.Flatten())
             self.output = nn.Dense(classes)
 
 
-def _layer(growth: int, bn_size: int, dropout: float) -> HybridConcurrent:
+def _make_dense_block(num_layers: int, bn_size: int, growth_rate: int, dropout: float,
+                      stage_index: int) -> nn.HybridSequential:
+    """Layers of a stage; networks of other projects are built of them, too."""
+    stage = nn.HybridSequential(prefix=f"stage{stage_index}_")
+    with stage.name_scope():
+        stage.add(*(_make_dense_layer(growth_rate, bn_size, dropout) for _ in range(num_layers)))
+    return stage
+
+
+def _make_dense_layer(growth_rate: int, bn_size: int, dropout: float) -> HybridConcurrent:
     """Channels of the data, and new ones."""
-    added = in_turn(*_norm_relu(), nn.Conv2D(bn_size * growth, 1, use_bias=False),
-                    *_norm_relu(), nn.Conv2D(growth, 3, padding=1, use_bias=False))
+    added = in_turn(*_norm_relu(), nn.Conv2D(bn_size * growth_rate, 1, use_bias=False),
+                    *_norm_relu(), nn.Conv2D(growth_rate, 3, padding=1, use_bias=False))
     if dropout:
         added.add(nn.Dropout(dropout))
     return beside(Identity(), added)
 
 
-def _transition(channels: int) -> nn.HybridSequential:
+def _make_transition(num_output_features: int) -> nn.HybridSequential:
     """Fewer channels, and half the height and width."""
-    return in_turn(*_norm_relu(), nn.Conv2D(channels, 1, use_bias=False), nn.AvgPool2D(2, 2))
+    return in_turn(*_norm_relu(), nn.Conv2D(num_output_features, 1, use_bias=False),
+                   nn.AvgPool2D(2, 2))
 
 
 def _norm_relu() -> list[HybridBlock]:
