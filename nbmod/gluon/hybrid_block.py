@@ -338,9 +338,12 @@ class HybridBlock(Block):
         """Initialize the parameters whose shapes the arguments tell."""
         with _TRACING:
             self._deferred_infer_shape(*args)
-            for parameter in self.collect_params().values():
-                if shape_is_known(parameter.shape):
-                    parameter._finish_deferred_init()
+            parameters = self.collect_params()
+            own = [] if self._active else [each.name for each in self._reg_params.values()]
+            used = [name for name in self._get_graph(*args)[1].list_inputs() if name in parameters]
+            for name in dict.fromkeys([*own, *used, *parameters]):  # in the order of MXNet's draws
+                if shape_is_known(parameters[name].shape):
+                    parameters[name]._finish_deferred_init()
 
     def _deferred_infer_shape(self, *args: Any) -> None:
         try:

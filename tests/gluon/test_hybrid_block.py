@@ -28,6 +28,12 @@ def test_structures_are_those_of_mxnet(oracle):
     assert_like(gluon_blocks.structures(mx), oracle.call("mx_gluon.structures"))
 
 
+@pytest.mark.parametrize("hybrid", [False, True])
+def test_values_are_drawn_in_the_order_of_mxnet(oracle, hybrid):
+    theirs = oracle.call("mx_scripts.run", "gluon_blocks", "order_of_values", hybrid)
+    assert gluon_blocks.order_of_values(mx, hybrid) == theirs
+
+
 def test_functions_are_the_modules_that_users_compare_them_with():
     class Asks(mx.gluon.HybridBlock):
         def hybrid_forward(self, F, x):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import itertools
 import json
 import os
 import warnings
@@ -577,3 +578,30 @@ def renamed_children(mx: Any, prefix: str) -> list[Any]:
         found += [before.asnumpy(), other(x).asnumpy(),
                   sorted(other._collect_params_with_prefix())]
     return found
+
+
+def order_of_values(mx: Any, hybrid: bool) -> dict[str, float]:
+    """Which parameter is filled first, which second, ... when a call tells the shapes."""
+    counts = itertools.count()
+
+    class Count(mx.init.Initializer):  # type: ignore[misc]
+        def _init_weight(self, name: Any, arr: Any) -> None:
+            arr[:] = next(counts)
+
+    class Branches(mx.gluon.HybridBlock):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            for name in "cab":
+                setattr(self, name, mx.gluon.nn.Dense(2, use_bias=False))
+            self.own = self.params.get("own", shape=(3, 0), allow_deferred_init=True)
+
+        def hybrid_forward(self, F: Any, x: Any, own: Any) -> Any:
+            return F.FullyConnected(self.b(self.a(x)) + self.c(x), own, num_hidden=3, no_bias=True)
+
+    block = Branches()
+    block.initialize(Count())
+    if hybrid:
+        block.hybridize()
+    block(mx.nd.ones((1, 3)))
+    return {name: each.data().asnumpy().max().item()
+            for name, each in block._collect_params_with_prefix().items()}
