@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["AbstractError", "ArgumentError", "ArgumentTypeError", "CheckError", "MXNetError",
            "NoSuchFile", "NoSuchKey", "NotFinite", "NotImplementedForSymbol", "OutOfMemory",
            "OutOfRange", "UnwritableFile", "_Null", "_NullType", "checks_numbers", "did_you_mean",
-           "element_type", "numbered", "warn_user", "wrong_type"]
+           "element_type", "numbered", "plain_numbers", "warn_user", "wrong_type"]
 if TYPE_CHECKING:  # of an installed package, checkers know the names of `__all__` only
     __all__ += ["CachedOpHandle", "CudaKernelHandle", "CudaModuleHandle", "DLPackHandle",
                 "DataIterCreatorHandle", "DataIterHandle", "ExecutorHandle", "FunctionHandle",
@@ -149,6 +149,23 @@ string_types = (str,)
 basestring, long = str, int
 numeric_types = (float, int, np.generic)
 integer_types = (int, np.integer)
+
+
+def plain_numbers(value: object) -> Forwarded:
+    """Return numbers as Python's, whose text is that of files; NumPy 2 writes its own otherwise.
+
+    Parameters
+    ----------
+    value : number, array, or list or tuple of numbers
+        Numbers, of Python or NumPy.  Anything else is returned as it is.
+    """
+    if isinstance(value, (np.ndarray, np.generic)):
+        return value.tolist()
+    if not isinstance(value, (list, tuple)):
+        return value
+    plain = [each.item() if isinstance(each, np.generic) else each for each in value]
+    return plain if isinstance(value, list) else tuple(plain)
+
 
 DTYPE_FLAGS: dict[int, DType] = {
     flag: np.dtype(name)

@@ -22,7 +22,7 @@ import logging
 import math
 from collections.abc import Sequence
 
-from .base import ArgumentError, CheckError, MXNetError, checks_numbers
+from .base import ArgumentError, CheckError, MXNetError, checks_numbers, integer_types
 
 __all__ = ["LRScheduler", "FactorScheduler", "MultiFactorScheduler", "PolyScheduler",
            "CosineScheduler"]
@@ -72,7 +72,7 @@ class LRScheduler:
     @checks_numbers
     def __init__(self, base_lr: float = 0.01, warmup_steps: int = 0, warmup_begin_lr: float = 0,
                  warmup_mode: str = "linear"):
-        _check(isinstance(warmup_steps, int),
+        _check(isinstance(warmup_steps, integer_types),
                f"warmup_steps is {warmup_steps!r}, expected an integer", CheckError)
         _check(warmup_steps >= 0, f"warmup_steps is {warmup_steps}, expected at least 0")
         _check(warmup_begin_lr <= base_lr,
@@ -226,7 +226,7 @@ class _Decay(LRScheduler):
     def __init__(self, max_update: int, base_lr: float = 0.01, final_lr: float = 0,
                  warmup_steps: int = 0, warmup_begin_lr: float = 0, warmup_mode: str = "linear"):
         super().__init__(base_lr, warmup_steps, warmup_begin_lr, warmup_mode)
-        _check(isinstance(max_update, int),
+        _check(isinstance(max_update, integer_types),
                f"max_update is {max_update!r}, expected an integer", CheckError)
         _check(max_update >= 1, f"max_update is {max_update}, expected at least 1")
         self.base_lr_orig = base_lr

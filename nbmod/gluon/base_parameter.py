@@ -20,7 +20,7 @@ from ..ndarray.recording import RecordingScope
 from ..symbol import Symbol
 from .parameter_arrays import ArrayUser, ParameterArrays, device_positions, fill
 from .saved_values import DtypeSource, Loading, fits, take_saved
-from .utils import Contexts, as_contexts, shape_is_known
+from .utils import Contexts, as_contexts, dimensions, shape_is_known
 
 __all__ = ["DeferredInitializationError", "Parameter"]
 
@@ -82,7 +82,7 @@ class Parameter:
                 raise CheckError(f"{what} for Parameter {name!r} must be one of 'default', "
                                  f"'row_sparse', or 'csr', but got {value!r}")
         self.name, self.lr_mult, self.wd_mult, self.init = name, lr_mult, wd_mult, init
-        self._shape = (shape,) if isinstance(shape, int) else shape and tuple(shape)
+        self._shape = None if shape is None else dimensions(shape)
         self._dtype, self._stype, self._grad_stype = dtype, stype, grad_stype
         self._allow_deferred_init, self._differentiable = allow_deferred_init, differentiable
         self._copies: ParameterArrays | None = None
@@ -142,7 +142,7 @@ class Parameter:
         if self._shape is not None and not fits(shape, self._shape):
             raise CheckError(f"Expected shape {tuple(shape)} is incompatible with given shape "
                              f"{self._shape}: parameter {self.name} keeps what is known of it")
-        self._shape = tuple(shape)
+        self._shape = dimensions(shape)
 
     @property
     def dtype(self) -> DTypeArg:

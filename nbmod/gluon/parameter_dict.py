@@ -16,7 +16,7 @@ from .base_parameter import AnyInit, Parameter
 from .constant import Constant
 from .parameter_files import ParameterFile
 from .saved_values import DtypeSource, Loading
-from .utils import Contexts, _indent
+from .utils import Contexts, _indent, dimensions
 
 __all__ = ["ParameterDict"]
 
@@ -303,8 +303,8 @@ def _require_attribute(parameter: Parameter, key: str, value: Any) -> None:
     current = getattr(parameter, key, None)
     if current is None:
         setattr(parameter, key, value)
-    elif key == "shape" and value is not None and (joined := _joined(
-            (value,) if isinstance(value, int) else tuple(value), current)) is not None:
+    elif key == "shape" and value is not None and (
+            joined := _joined(dimensions(value), current)) is not None:
         parameter._shape = joined
     elif not (value is None or value == current
               or key == "dtype" and element_type(value) == element_type(current)):

@@ -7,14 +7,14 @@ import os
 import urllib.request
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import IO, Any
 
 import numpy as np
 
 from .. import ndarray as nd
-from ..base import ArgumentError, CheckError, MXNetError, UnwritableFile, warn_user
+from ..base import ArgumentError, CheckError, MXNetError, UnwritableFile, plain_numbers, warn_user
 from ..context import Context, current_context, resolve
 from ..core.atomic import atomic_write, named_errors
 from ..core.shape_semantics import is_np_shape
@@ -328,6 +328,18 @@ def as_contexts(ctx: Contexts) -> list[Context]:
     if ctx is None:
         return [resolve(current_context())]
     return [resolve(each) for each in ([ctx] if isinstance(ctx, Context) else ctx)]
+
+
+def dimensions(shape: int | Iterable[int]) -> tuple[int, ...]:
+    """Return a shape as a tuple.
+
+    Parameters
+    ----------
+    shape : int or sequence of int
+        Shape; one number is one dimension.
+    """
+    plain = plain_numbers(shape)
+    return (plain,) if isinstance(plain, int) else tuple(plain)
 
 
 def shape_is_known(shape: tuple[int, ...] | None) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..base import ArgumentError, CheckError, MXNetError, wrong_type
+from ..base import ArgumentError, CheckError, MXNetError, integer_types, wrong_type
 from ..ops import OPS
 from .array_creation import Shape, _enough_memory, array
 from .invocation import invoke
@@ -205,7 +205,7 @@ def split_v2(ary: NDArray, indices_or_sections: int | Sequence[int], axis: int =
     [[0.0, 1.0], [2.0], [3.0, 4.0]]
     """
     size = ary.shape[axis]
-    if isinstance(indices_or_sections, int):
+    if isinstance(indices_or_sections, integer_types):
         if indices_or_sections < 1 or size % indices_or_sections:
             raise ArgumentError("array split does not result in an equal division: "
                                 f"{size} into {indices_or_sections}")

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..base import MXNetError
+from ..base import MXNetError, integer_types
 from ..context import Context, current_context, resolve
 from ..core.shape_semantics import is_np_shape
 from ..graph import Entry
@@ -476,7 +476,7 @@ class NDArray(Operators, Methods):
         shape : int or tuple of int
             Shape of the result; 0 keeps the length of an axis.  New axes are added in front.
         """
-        target = (shape,) if isinstance(shape, int) else tuple(shape)
+        target = (shape,) if isinstance(shape, integer_types) else tuple(shape)
         lead = len(target) - self.ndim
         view = self.reshape((1,) * lead + self.shape) if lead > 0 else self
         return _function("broadcast_to")(view, shape=target)

@@ -17,6 +17,8 @@ from ..base import (
     ArgumentTypeError,
     MXNetError,
     element_type,
+    integer_types,
+    plain_numbers,
     wrong_type,
 )
 from ..core.interrupts import from_handler
@@ -96,7 +98,7 @@ def Variable(name: str, attr: dict[str, str] | None = None, shape: Shape | None 
                          f"{list(STORAGE_FLAGS)}")
     if not isinstance(init, (str, type(None))) and not hasattr(init, "dumps"):
         raise wrong_type(f"Variable {name}: init", init, "an initializer, or its name")
-    values = {"__shape__": None if shape is None else str(shape),
+    values = {"__shape__": None if shape is None else str(plain_numbers(shape)),
               "__lr_mult__": lr_mult, "__wd_mult__": wd_mult,
               "__dtype__": None if dtype is None else _dtype_flag(name, dtype),
               "__init__": init if init is None or isinstance(init, str) else init.dumps(),
@@ -392,7 +394,7 @@ def histogram(a: Symbol, bins: int | Symbol = 10, range: tuple[float, float] | N
     function = symbol_function("_histogram")
     if isinstance(bins, Symbol):
         return function(data=a, bins=bins, **kwargs)
-    if not isinstance(bins, int):
+    if not isinstance(bins, integer_types):
         raise ValueError(f"histogram: bins is {bins!r}, expected an integer or a Symbol of edges")
     if range is None:
         raise ValueError("histogram: range must be given for a number of bins")
@@ -419,7 +421,7 @@ def split_v2(ary: Symbol, indices_or_sections: int | tuple[int, ...], axis: int 
     >>> [part.shape for part in parts.eval(x=mx.nd.zeros((3, 2)))]
     [(1, 2), (2, 2)]
     """
-    if isinstance(indices_or_sections, int):
+    if isinstance(indices_or_sections, integer_types):
         indices, sections = [], indices_or_sections
     elif isinstance(indices_or_sections, tuple):
         indices, sections = [0, *indices_or_sections], 0

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..base import integer_types
 from ..context import Context
 from ..ndarray import NDArray, array
 from .sparse_arrays import rand_sparse_ndarray
@@ -224,7 +225,7 @@ def np_reduce(dat: np.ndarray, axis: Any, keepdims: bool, numpy_reduce_func: Cal
     >>> mx.test_utils.np_reduce(np.ones((2, 3, 4)), (0, 2), False, np.sum).tolist()
     [8.0, 8.0, 8.0]
     """
-    axes = range(dat.ndim) if axis is None else [axis] if isinstance(axis, int) else axis
+    axes = range(dat.ndim) if axis is None else [axis] if isinstance(axis, integer_types) else axis
     for ax in sorted((ax % dat.ndim for ax in axes), reverse=True):
         dat = numpy_reduce_func(dat, axis=ax)
         dat = np.expand_dims(dat, ax) if keepdims else dat

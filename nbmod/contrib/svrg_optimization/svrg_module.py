@@ -20,7 +20,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ... import ndarray as nd
-from ...base import ArgumentError, MXNetError
+from ...base import ArgumentError, MXNetError, integer_types
 from ...module import Module
 from ...module.training_position import TrainingPosition
 
@@ -54,7 +54,7 @@ class SVRGModule(Module):
                  fixed_param_names: Sequence[str] | None = None,
                  state_names: Sequence[str] | None = None, group2ctxs: Any = None,
                  compression_params: Any = None, update_freq: int | None = None):
-        if not isinstance(update_freq, int):
+        if not isinstance(update_freq, integer_types):
             raise TypeError(f"SVRGModule: update_freq is {update_freq!r}, expected an int, the "
                             "number of epochs between two full gradients")
         if update_freq <= 0:

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from ... import ndarray as nd
 from ... import symbol as sym
-from ...base import ArgumentError, CheckError, warn_user
+from ...base import ArgumentError, CheckError, plain_numbers, warn_user
 from ..base_parameter import Init
 from ..block import Block, HybridBlock
 from ..utils import _indent
@@ -217,7 +217,7 @@ class Dropout(HybridBlock):
 
     def __init__(self, rate: float, axes: tuple[int, ...] = (), **kwargs: Any):
         super().__init__(**kwargs)
-        self._rate, self._axes = rate, axes
+        self._rate, self._axes = rate, plain_numbers(axes)
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:
         if self._rate > 0:

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...base import element_type
+from ...base import element_type, plain_numbers
 from ..base_parameter import Init, Parameter
 from ..block import HybridBlock
 
@@ -65,7 +65,7 @@ def _channels(gamma: Parameter) -> int:
 
 def _text(layer: HybridBlock, **facts: Any) -> str:
     """The text of a layer with facts in this order."""
-    parts = ", ".join(f"{name}={fact!r}" for name, fact in facts.items())
+    parts = ", ".join(f"{name}={plain_numbers(fact)!r}" for name, fact in facts.items())
     return f"{type(layer).__name__}({parts})"
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base import CheckError
+from ...base import CheckError, plain_numbers
 from ..block import HybridBlock
 
 __all__ = ["AvgPool1D", "AvgPool2D", "AvgPool3D", "GlobalAvgPool1D", "GlobalAvgPool2D",
@@ -23,10 +23,12 @@ Size = int | tuple[int, ...] | list[int]
 
 def _sizes(argument: str, size: Size, rank: int) -> tuple[int, ...]:
     """A number for each of `rank` axes; CheckError, naming the argument, if there are others."""
-    chosen = (size,) * rank if isinstance(size, int) else tuple(size)
-    if len(chosen) != rank:
+    chosen = plain_numbers(size)
+    if isinstance(chosen, int):
+        return (chosen,) * rank
+    if not isinstance(chosen, (tuple, list)) or len(chosen) != rank:
         raise CheckError(f"{argument} must be a number or a list of {rank} ints, given {size}")
-    return chosen
+    return tuple(chosen)
 
 
 class _Pooling(HybridBlock):
@@ -364,6 +366,7 @@ class ReflectionPad2D(HybridBlock):
 
     def __init__(self, padding: int | tuple[int, ...] = 0, **kwargs: Any):
         super().__init__(**kwargs)
+        padding = plain_numbers(padding)
         self._padding = (0,) * 4 + (padding,) * 4 if isinstance(padding, int) else padding
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:

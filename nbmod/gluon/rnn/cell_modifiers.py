@@ -7,7 +7,7 @@ from typing import Any
 
 from ... import ndarray as nd
 from ... import symbol as sym
-from ...base import CheckError
+from ...base import CheckError, numeric_types
 from .cell_containers import BidirectionalCell, _CellList, _cells
 from .recurrent_cell import (
     HybridRecurrentCell,
@@ -50,7 +50,7 @@ class DropoutCell(HybridRecurrentCell):
     def __init__(self, rate: float, axes: tuple[int, ...] = (), prefix: str | None = None,
                  params: Any = None):
         super().__init__(prefix=prefix, params=params)
-        if not isinstance(rate, (int, float)):
+        if not isinstance(rate, numeric_types):
             raise CheckError(f"rate must be a number, given {rate!r}")
         self._rate, self._axes = rate, axes
 

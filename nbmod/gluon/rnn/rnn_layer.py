@@ -248,8 +248,8 @@ class _RNNLayer(HybridBlock):
     def __repr__(self) -> str:
         inputs = (self.l0_i2h_weight.shape or (0, 0))[1] or None
         facts = [f"{inputs} -> {self._hidden_size}", self._layout]
-        facts += [f"num_layers={self._num_layers}"] * (self._num_layers != 1)
-        facts += [f"dropout={self._dropout}"] * (self._dropout != 0)
+        facts += [f"num_layers={self._num_layers}"] * bool(self._num_layers != 1)
+        facts += [f"dropout={self._dropout}"] * bool(self._dropout != 0)
         facts += ["bidirectional"] * (self._dir == 2)
         return f"{type(self).__name__}({', '.join(facts)})"
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ....base import ArgumentError, warn_user
+from ....base import ArgumentError, plain_numbers, warn_user
 from ....metric import EvalMetric
 from ....metric import Loss as LossMetric
 from . import events
@@ -284,6 +284,7 @@ class LoggingHandler(TrainBegin, TrainEnd, EpochBegin, EpochEnd, BatchBegin, Bat
 
     def __init__(self, log_interval: int | str = "epoch",
                  metrics: EvalMetric | list[EvalMetric] | None = None, priority: float = math.inf):
+        log_interval = plain_numbers(log_interval)
         is_number = isinstance(log_interval, int)
         if log_interval != "epoch" and not (is_number and int(log_interval) > 0):
             raise ArgumentError("log_interval must be either an integer or string 'epoch', and "

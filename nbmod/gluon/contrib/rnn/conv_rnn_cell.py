@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from ....base import CheckError
+from ....base import CheckError, plain_numbers
 from ...base_parameter import Init, Parameter
 from ...nn.pooling_layers import LAYOUTS, Size
 from ...rnn.rnn_cell import Function, HybridRecurrentCell, StateInfo, _add_parameters
+from ...utils import dimensions
 
 __all__ = ["Conv1DGRUCell", "Conv1DLSTMCell", "Conv1DRNNCell", "Conv2DGRUCell", "Conv2DLSTMCell",
            "Conv2DRNNCell", "Conv3DGRUCell", "Conv3DLSTMCell", "Conv3DRNNCell"]
@@ -35,7 +36,7 @@ class _ConvCell(HybridRecurrentCell):
         super().__init__(prefix=prefix, params=params)
         self._hidden_channels, self._activation = hidden_channels, activation
         self._conv_layout = LAYOUTS[self._rank][0] if conv_layout is None else conv_layout
-        self._input_shape = tuple(input_shape)
+        self._input_shape = dimensions(input_shape)
         self._check_layout()
         kernel, dilate = (self._sizes("h2h_kernel", h2h_kernel),
                           self._sizes("h2h_dilate", h2h_dilate))
@@ -70,7 +71,8 @@ class _ConvCell(HybridRecurrentCell):
 
     def _sizes(self, name: str, size: Size) -> tuple[int, ...]:
         """A number for each axis."""
-        sizes = (size,) * self._rank if isinstance(size, int) else size
+        sizes = plain_numbers(size)
+        sizes = (sizes,) * self._rank if isinstance(sizes, int) else sizes
         if not isinstance(sizes, (tuple, list)) or len(sizes) != self._rank:
             raise CheckError(f"For {self._rank}D convolution, the convolution settings can only be "
                              f"either int or list/tuple of length {self._rank}; {name} of "

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from .... import image
-from ....base import ArgumentError, ArgumentTypeError
+from ....base import ArgumentError, ArgumentTypeError, numeric_types
 from ....ndarray import NDArray
 from ...block import Block, HybridBlock
 from ...nn import HybridSequential, Sequential
@@ -30,7 +30,7 @@ Size = int | Sequence[int]
 
 
 def _both(size: Any) -> Any:
-    return (size, size) if isinstance(size, (int, float)) else size
+    return (size, size) if isinstance(size, numeric_types) else size
 
 
 class Compose(Sequential):
