@@ -244,7 +244,9 @@ def numbered(names: Sequence[str]) -> list[str]:
 
 def wrong_type(what: str, value: object, expected: str) -> ArgumentTypeError:
     """The error for an argument of another type; `what` names it, such as ``"bind: ctx"``."""
-    return ArgumentTypeError(f"{what} is a {type(value).__name__}, expected {expected}")
+    kind = f"the class {value.__name__}" if isinstance(value, type) else (
+        f"a {type(value).__name__}")
+    return ArgumentTypeError(f"{what} is {kind}, expected {expected}")
 
 
 _NUMBERS = {"float": "a number", "int": "a number", "float | None": "a number or None",

@@ -238,3 +238,45 @@ def test_sources_and_pickles_of_classes_are_found():
     assert pickle.loads(pickle.dumps(made)) == made
     # protocol 0, as written when `nbmod.initializer` was one file
     assert pickle.loads(b"cnbmod.initializer\nXavier\n.") is mx.init.Xavier
+
+
+def _module(init):
+    net = mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=2)
+    module = mx.mod.Module(net, label_names=None)
+    module.bind([("data", (2, 3))], for_training=False)
+    module.init_params(init)
+
+
+RECEIVERS = {
+    "initialize": lambda init: mx.gluon.nn.Dense(2).initialize(init),
+    "initialize, of a known shape": lambda init: mx.gluon.nn.Dense(2, in_units=3).initialize(init),
+    "weight_initializer": lambda init: mx.gluon.nn.Dense(2, weight_initializer=init).initialize(),
+    "params.get": lambda init: mx.gluon.ParameterDict().get(
+        "w", shape=(2, 0), init=init, allow_deferred_init=True).initialize(),
+    "init_params": _module,
+    "Mixed": lambda init: mx.init.Mixed([".*"], [init]),
+    "Variable": lambda init: mx.sym.var("x", init=init),
+}
+
+
+@pytest.mark.parametrize("receiver", RECEIVERS)
+def test_what_fills_nothing_is_refused_at_once(receiver):
+    """A class, which would make an initializer and leave zeros, and what cannot be called."""
+    RECEIVERS[receiver](mx.init.One())
+    for wrong in (mx.init.Xavier, 0.5):
+        with pytest.raises((AssertionError, TypeError), match="Xavier|float|0.5") as caught:
+            RECEIVERS[receiver](wrong)
+        assert isinstance(caught.value, (mx.MXNetError, TypeError))
+        assert "positional argument" not in str(caught.value)
+
+
+@pytest.mark.parametrize("receiver", list(RECEIVERS)[:4])
+def test_a_misspelt_initializer_is_named_before_shapes_are_known(receiver):
+    with pytest.raises(AssertionError, match="did you mean 'xavier'"):
+        RECEIVERS[receiver]("xavierr")
+
+
+def test_an_initializer_by_name_can_be_verbose(caplog):
+    with caplog.at_level(logging.INFO):
+        mx.gluon.nn.Dense(2, in_units=3).initialize("xavier", verbose=True)
+    assert "weight" in caplog.text

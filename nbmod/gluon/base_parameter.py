@@ -14,6 +14,7 @@ from .. import symbol as sym
 from ..base import ArgumentError, CheckError, DTypeArg, MXNetError, warn_user
 from ..context import Context, computing, cpu, current_context, resolve
 from ..core.shape_semantics import is_np_shape
+from ..initializer.base_initializer import require_initializer
 from ..ndarray import NDArray
 from ..ndarray.gradients import mark_variables
 from ..ndarray.recording import RecordingScope
@@ -195,6 +196,8 @@ class Parameter:
             self._trainer._replace(self)
         default_init = default_init or initializer.Uniform()
         chosen = init or self.init or default_init
+        for each in (chosen, default_init):
+            require_initializer(each, f"Parameter {self.name!r}")
         self._copies = self._grad = None
         if not shape_is_known(self.shape) and not self._allow_deferred_init:
             raise ArgumentError(f"Cannot initialize Parameter {self.name!r} because it has invalid "

@@ -24,11 +24,20 @@ import json
 import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
+from typing import TypeGuard
 
 import numpy as np
 
 from .. import random
-from ..base import ArgumentError, ArgumentTypeError, Array, MXNetError, OutOfRange, wrong_type
+from ..base import (
+    ArgumentError,
+    ArgumentTypeError,
+    Array,
+    CheckError,
+    MXNetError,
+    OutOfRange,
+    wrong_type,
+)
 from ..core import registry
 from ..ndarray import NDArray
 
@@ -269,6 +278,39 @@ def _root_mean_square(arr: NDArray) -> str:
 _register = registry.get_register_func(Initializer, "initializer")
 alias = registry.get_alias_func(Initializer, "initializer")
 create = registry.get_create_func(Initializer, "initializer")
+
+
+def fills(value: object) -> TypeGuard[Callable[[InitDesc, NDArray], None]]:
+    """Return whether a value can be called to fill arrays; a class makes an initializer instead.
+
+    Parameters
+    ----------
+    value : object
+        Initializer, function, or anything else.
+    """
+    return callable(value) and not isinstance(value, type)
+
+
+def require_initializer(value: object, what: str) -> None:
+    """Raise an error for what is neither an initializer nor the name of one.
+
+    Parameters
+    ----------
+    value : object
+        Argument.
+    what : str
+        Beginning of the error, such as the name of a parameter.
+
+    Raises
+    ------
+    CheckError
+        If it is none, or a name that is not registered.
+    """
+    if isinstance(value, str):
+        create(value)
+    elif not fills(value):
+        raise CheckError("initializer must be of string type, or an object such as "
+                         f"mx.init.Xavier(); {what} has {value!r}")
 
 
 def register(klass: registry.Class) -> registry.Class:

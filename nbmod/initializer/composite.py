@@ -6,10 +6,17 @@ import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-from ..base import ArgumentError, CheckError, MXNetError, checks_numbers, wrong_type
+from ..base import (
+    ArgumentError,
+    ArgumentTypeError,
+    CheckError,
+    MXNetError,
+    checks_numbers,
+    wrong_type,
+)
 from ..ndarray import NDArray, load, zeros
 from ..ops.rnn.rnn_weights import GATES, RnnLayout
-from .base_initializer import InitDesc, Initializer, create, register
+from .base_initializer import InitDesc, Initializer, create, fills, register
 
 __all__ = ["FusedRNN", "Load", "Mixed"]
 
@@ -165,6 +172,10 @@ class Mixed:
         if len(patterns) != len(initializers):
             raise CheckError(f"Mixed: {len(patterns)} patterns for {len(initializers)} "
                              "initializers")
+        for each in initializers:
+            if not fills(each):
+                raise ArgumentTypeError(f"Mixed: {each!r} is no initializer; expected one such as "
+                                        "mx.init.Xavier()")
         self.map = [(re.compile(pattern), initializer)
                     for pattern, initializer in zip(patterns, initializers, strict=True)]
 

@@ -8,6 +8,7 @@ from itertools import islice
 from .. import kvstore as kvs
 from ..base import ArgumentError, MXNetError, did_you_mean, warn_user
 from ..initializer import InitDesc
+from ..initializer.base_initializer import fills
 from ..ndarray import NDArray, zeros
 from ..ndarray.sparse_array import share_rows
 from ..optimizer import Updater
@@ -30,7 +31,7 @@ def assign(name: str, value: NDArray, target: NDArray) -> None:
 
 def initialize(desc: InitDesc, target: NDArray, initializer: InitFunction) -> None:
     """Fill the host array of a parameter by the initializer."""
-    if not callable(initializer):
+    if not fills(initializer):
         raise TypeError(f"init_params: initializer is {initializer!r}, expected one such as "
                         "mx.init.Xavier()")
     try:

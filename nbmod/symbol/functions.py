@@ -96,7 +96,8 @@ def Variable(name: str, attr: dict[str, str] | None = None, shape: Shape | None 
     if stype is not None and stype not in STORAGE_FLAGS:
         raise MXNetError(f"Variable {name}: stype is {stype!r}, expected one of "
                          f"{list(STORAGE_FLAGS)}")
-    if not isinstance(init, (str, type(None))) and not hasattr(init, "dumps"):
+    if not isinstance(init, (str, type(None))) and (
+            isinstance(init, type) or not hasattr(init, "dumps")):
         raise wrong_type(f"Variable {name}: init", init, "an initializer, or its name")
     values = {"__shape__": None if shape is None else str(plain_numbers(shape)),
               "__lr_mult__": lr_mult, "__wd_mult__": wd_mult,
