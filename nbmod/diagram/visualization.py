@@ -29,7 +29,8 @@ __dir__ = __all__.copy
 
 def _require_symbol(symbol: object) -> Symbol:
     if not isinstance(symbol, Symbol):
-        raise TypeError(f"symbol must be a Symbol, given a {type(symbol).__name__}")
+        hint = "; that of a HybridBlock is net(mx.sym.var('data'))" * hasattr(symbol, "hybridize")
+        raise TypeError(f"symbol must be a Symbol, given a {type(symbol).__name__}{hint}")
     return symbol
 
 

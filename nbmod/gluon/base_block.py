@@ -81,6 +81,9 @@ class Block:
         if isinstance(current, (Parameter, Block)) and not isinstance(value, type(current)):
             raise ArgumentTypeError(f"Changing attribute type for {name} from {type(current)} to "
                                     f"{type(value)} is not allowed.")
+        if isinstance(value, (Block, Parameter)) and "_children" not in vars(self):
+            raise AttributeError(f"{type(self).__name__}: call super().__init__() before the first "
+                                 f"block or parameter, {name}, is set")
         if isinstance(value, Block):
             self.register_child(value, name)
         elif isinstance(value, Parameter):

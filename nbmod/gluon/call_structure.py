@@ -124,6 +124,15 @@ def devices_of(args: Sequence[Any]) -> list[Context]:
     if has_symbols == bool(contexts):
         start = ("we do not support mixed NDArrays and Symbols types for the input"
                  if has_symbols else "there must be one NDArray or one Symbol in the input")
+        hint = "" if has_symbols else "; mx.nd.array makes arrays of numbers, lists and NumPy's"
         raise ArgumentError(f"In HybridBlock, {start}. Please check the type of the args: "
-                            f"{[type(each).__name__ for each in args]}")
+                            f"{list(map(_type_name, args))}{hint}")
     return [*contexts]
+
+
+def _type_name(value: object) -> str:
+    """`numpy.ndarray`, or the name alone of a type of Python or of this package."""
+    kind = type(value)
+    package = kind.__module__.partition(".")[0]
+    own = package in ("builtins", __name__.partition(".")[0])
+    return kind.__name__ if own else f"{package}.{kind.__name__}"

@@ -9,8 +9,9 @@ import numpy as np
 
 from .. import initializer
 from .. import ndarray as nd
-from ..base import ArgumentError, CheckError, NoSuchKey, element_type
+from ..base import ArgumentError, CheckError, NoSuchKey, did_you_mean, element_type
 from ..context import Context
+from ..core.reprs import listed
 from ..ndarray import NDArray
 from .base_parameter import AnyInit, Parameter
 from .constant import Constant
@@ -48,6 +49,9 @@ class ParameterDict:
         return f"{name}(\n{lines}\n)"
 
     def __getitem__(self, key: str) -> Parameter:
+        if key not in self._params:
+            raise NoSuchKey(f"{key!r} is no Parameter of these: {listed(self._params)}"
+                            f"{did_you_mean(str(key), self._params)}")
         return self._params[key]
 
     def __contains__(self, key: object) -> bool:

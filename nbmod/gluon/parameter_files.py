@@ -42,8 +42,10 @@ class ParameterFile:
 
     def by_whole_name(self, prefix: str) -> ParameterFile:
         """Return this file with the names of parameters: without kinds, with a prefix."""
+        hint = (f"{self.hint} Names of the file got the prefix {prefix!r} of the network; "
+                "SymbolBlock.imports reads files of HybridBlock.export." if prefix else self.hint)
         return ParameterFile(self.where, {prefix + strip_kind(name): array
-                                          for name, array in self.arrays.items()})
+                                          for name, array in self.arrays.items()}, hint)
 
     def has_names_of(self, parameters: Iterable[str]) -> bool:
         """Return whether the names are those of parameters, with their prefix."""

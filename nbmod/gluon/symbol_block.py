@@ -108,9 +108,17 @@ class SymbolBlock(HybridBlock):
         """
         names = [input_names] if isinstance(input_names, str) else list(input_names)
         block = SymbolBlock(sym.load(symbol_file), [sym.var(name) for name in names])
-        if param_file is not None:
+        if param_file is None:
+            return block
+        try:
             block.collect_params().load(param_file, ctx, allow_missing, ignore_extra,
                                         cast_dtype=True, dtype_source="saved")
+        except CheckError as error:
+            unknown = sorted({*names} - {*block.symbol.list_inputs()})
+            if not unknown:
+                raise
+            raise CheckError(f"{error} {symbol_file} has no variables {unknown}, which "
+                             "input_names tells.") from None
         return block
 
     def __repr__(self) -> str:

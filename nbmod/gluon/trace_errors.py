@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from .. import symbol as sym
 from .base_block import Block
 
 __all__ = ["name_block"]
 
+_MISSING = f"module {sym.__name__!r} has no attribute"
+
 _HINT = ("; symbols have no shapes and no values: reshape((0, -1)) and F.reshape_like keep sizes, "
          "F.where and F.contrib.cond choose by values")
+_NO_SYMBOLS = ("; hybridized, F is mx.sym, which lacks functions that make arrays: "
+               "self.params.get_constant in __init__ keeps one")
 
 
 def name_block(error: Exception, root: Block, arguments: str) -> None:
@@ -28,7 +33,8 @@ def name_block(error: Exception, root: Block, arguments: str) -> None:
     inner = _innermost(error, root)
     if isinstance(message, str) and " (in hybrid_forward of " not in message:
         path = next((path for path, block in _paths(root) if block is inner), "")
-        hint = _HINT if arguments == "symbols" and "Symbol" in message else ""
+        hint = "" if arguments != "symbols" else _HINT if "Symbol" in message else (
+            _NO_SYMBOLS if _MISSING in message else "")
         error.args = (f"{message} (in hybrid_forward of {type(root).__name__.lower()}{path}: "
                       f"{inner.name}, a {type(inner).__name__}, called with {arguments}{hint})",
                       *error.args[1:])

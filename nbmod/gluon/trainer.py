@@ -8,16 +8,18 @@ which steps all parameters there by one call.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from types import NoneType
 from typing import Any
 
 from .. import optimizer as opt
-from ..base import ArgumentError, ArgumentTypeError, CheckError, MXNetError
+from ..base import ArgumentError, ArgumentTypeError, CheckError, MXNetError, wrong_type
 from ..context import Context
 from ..kvstore import KVStore, KVStoreBase, create, takes_lists
 from ..module.store_updates import _create_kvstore
 from ..ndarray import NDArray
 from ..optimizer import Optimizer
 from ..optimizer.state_files import load_states_file, save_states_file
+from .base_block import Block
 from .parameter import Parameter
 
 __all__ = ["Trainer"]
@@ -101,6 +103,9 @@ class Trainer:
 
     def _init_optimizer(self, optimizer: str | Optimizer, options: Mapping[str, Any] | None
                         ) -> None:
+        if not isinstance(options, (Mapping, NoneType)):
+            raise wrong_type("Trainer: optimizer_params", options, "a dict such as "
+                             "{'learning_rate': 0.1}")
         parameters: dict[int | str, Any] = {**dict(enumerate(self._params))}
         if not isinstance(optimizer, Optimizer):
             self._optimizer = opt.create(optimizer, param_dict=parameters, **(options or {}))
@@ -452,9 +457,13 @@ def _parameter_list(params: Any) -> list[Parameter]:
         params = [params[name] for name in sorted(params.keys())]
     if not isinstance(params, (list, tuple)):
         raise ArgumentError("First argument must be a list or dict of Parameters, got "
-                            f"{type(params)}.")
+                            f"{type(params)}.{_hint(params)}")
     for each in params:
         if not isinstance(each, Parameter):
             raise ArgumentError("First argument must be a list or dict of Parameters, got list of "
-                                f"{type(each)}.")
+                                f"{type(each)}.{_hint(each)}")
     return [*params]
+
+
+def _hint(given: object) -> str:
+    return " Its collect_params() returns them." if isinstance(given, Block) else ""

@@ -100,11 +100,12 @@ def split_and_load(data: Any, ctx_list: Sequence[Context], batch_axis: int = 0,
     >>> [part.context for part in parts]
     [cpu(0), cpu(1)]
     """
-    array = data if isinstance(data, NDArray) else nd.array(data, ctx=ctx_list[0])
-    if len(ctx_list) == 1:
-        return [array.as_in_context(ctx_list[0])]
-    slices = split_data(array, len(ctx_list), batch_axis, even_split)
-    return [part.as_in_context(ctx) for part, ctx in zip(slices, ctx_list, strict=True)]
+    contexts = as_contexts(ctx_list)
+    array = data if isinstance(data, NDArray) else nd.array(data, ctx=contexts[0])
+    if len(contexts) == 1:
+        return [array.as_in_context(contexts[0])]
+    slices = split_data(array, len(contexts), batch_axis, even_split)
+    return [part.as_in_context(ctx) for part, ctx in zip(slices, contexts, strict=True)]
 
 
 def clip_global_norm(arrays: Sequence[NDArray], max_norm: float, check_isfinite: bool = True
@@ -222,9 +223,13 @@ def check_sha1(filename: str, sha1_hash: str) -> bool:
     return digest.hexdigest() == sha1_hash
 
 
+_SILENCE = 60
+"""Seconds after which an attempt ends in which a server says nothing."""
+
+
 def download(url: str, path: str | None = None, overwrite: bool = False,
              sha1_hash: str | None = None, retries: int = 5, verify_ssl: bool = True) -> str:
-    """Download a file, unless it is there.
+    """Download a file, unless it is there; each attempt prints a line.
 
     Parameters
     ----------
@@ -265,7 +270,8 @@ def download(url: str, path: str | None = None, overwrite: bool = False,
     reason: Exception | None = None
     for _ in range(retries + 1):
         try:
-            with urllib.request.urlopen(url) as answer:
+            print(f"Downloading {target} from {url}...", flush=True)
+            with urllib.request.urlopen(url, timeout=_SILENCE) as answer:
                 write_checked(answer, target, sha1_hash)
             return target
         except UnwritableFile:
@@ -317,7 +323,7 @@ class HookHandle:
         self.detach()
 
 
-def as_contexts(ctx: Contexts) -> list[Context]:
+def as_contexts(ctx: object) -> list[Context]:
     """Return the devices that a `ctx` argument names; the current one for None.
 
     Parameters
@@ -327,7 +333,9 @@ def as_contexts(ctx: Contexts) -> list[Context]:
     """
     if ctx is None:
         return [resolve(current_context())]
-    return [resolve(each) for each in ([ctx] if isinstance(ctx, Context) else ctx)]
+    if isinstance(ctx, str) or not isinstance(ctx, Iterable):
+        return [resolve(ctx)]  # type: ignore[arg-type]  # an error, unless it is a Context
+    return [resolve(each) for each in ctx]
 
 
 def dimensions(shape: int | Iterable[int]) -> tuple[int, ...]:

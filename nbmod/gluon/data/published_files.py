@@ -38,14 +38,17 @@ class PublishedDataset(_DownloadedDataset):
     def _fetch(self, file: File) -> str:
         """The path of a file, which is downloaded if it is not there."""
         name, sha1 = file
+        path = os.path.join(self._root, name)
+        state = "has another SHA-1 than MXNet's" if os.path.exists(path) else "is not there"
         try:
             return download(_get_repo_file_url(f"gluon/dataset/{self._namespace}", name),
                             path=self._root, sha1_hash=sha1)
         except UnwritableFile:
             raise
         except MXNetError as error:
-            raise MXNetError(f"{type(self).__name__}: {error}; copy {name}, or the files in it, to "
-                             f"{self._root}, or name their folder by root=") from error
+            raise MXNetError(f"{type(self).__name__}: {path} {state}. {error}. Without a network, "
+                             f"copy {name}, or the files in it, to {self._root}, or name their "
+                             "folder by root=") from error
 
     def _unpacked(self, files: Sequence[File], archive: File) -> list[str]:
         """The paths of files, which are there or in an archive, in whatever folder."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...base import AbstractError, ArgumentError
+from ...base import AbstractError, ArgumentError, numeric_types
 
 __all__ = ["BatchSampler", "FilterSampler", "RandomSampler", "Sampler", "SequentialSampler"]
 __dir__ = __all__.copy
@@ -114,6 +114,13 @@ class FilterSampler(Sampler):
         return len(self._indices)
 
 
+def _whole(batch_size: float) -> int:
+    """The number of samples in a batch; divisions make whole numbers that are float."""
+    if isinstance(batch_size, numeric_types) and batch_size >= 1 and batch_size % 1 == 0:
+        return int(batch_size)
+    raise ArgumentError(f"batch_size is {batch_size!r}, expected a positive integer")
+
+
 class BatchSampler(Sampler):
     """Lists of `batch_size` indices of another sampler.
 
@@ -134,7 +141,7 @@ class BatchSampler(Sampler):
     """
 
     def __init__(self, sampler: Sampler | Sequence[Any], batch_size: int, last_batch: str = "keep"):
-        self._sampler, self._batch_size = sampler, batch_size
+        self._sampler, self._batch_size = sampler, _whole(batch_size)
         self._last_batch = last_batch
         self._rest: list[Any] = []
 

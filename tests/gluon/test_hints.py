@@ -1,0 +1,119 @@
+"""Errors of a newcomer's mistakes say what is wrong, and what to write instead."""
+
+from __future__ import annotations
+
+import urllib.request
+
+import numpy as np
+import pytest
+
+import nbmod as mx
+from nbmod import gluon, nd
+from nbmod.gluon import nn
+
+
+def network(hybridized=False):
+    net = nn.HybridSequential(prefix="net_")
+    with net.name_scope():
+        net.add(nn.Dense(2, in_units=3))
+    net.initialize()
+    if hybridized:
+        net.hybridize()
+        net(nd.ones((1, 3)))
+    return net
+
+
+class Unprepared(gluon.Block):
+    def __init__(self):
+        self.body = nn.Dense(2)
+
+
+class Making(gluon.HybridBlock):
+    def hybrid_forward(self, F, x):
+        return x + F.array([1.0])
+
+
+def traced(block):
+    block.hybridize()
+    return block(nd.ones((1, 3)))
+
+
+def exported(folder):
+    network(hybridized=True).export(folder / "net")
+    return str(folder / "net-symbol.json"), str(folder / "net-0000.params")
+
+
+def imports(folder):
+    symbol, params = exported(folder)
+    gluon.SymbolBlock.imports(symbol, ["dat"], params)
+
+
+def other_prefix(folder):
+    net = nn.Dense(2, in_units=3, prefix="other_")
+    net.load_parameters(exported(folder)[1])
+
+
+def trainer(*args):
+    return gluon.Trainer(*args)
+
+
+def batches(size):
+    return list(gluon.data.DataLoader([1, 2, 3], size))
+
+
+# A call of a folder, and what its error says.
+MISTAKES = {
+    "NumPy's array": (lambda _: network()(np.ones((1, 3))), r"\['numpy.ndarray'\]; mx.nd.array"),
+    "list, hybridized": (lambda _: network(True)([[1, 2, 3]]), "mx.nd.array"),
+    "Trainer of a block": (lambda _: trainer(network(), "sgd"), "collect_params"),
+    "Trainer of blocks": (lambda _: trainer([network()], "sgd"), "collect_params"),
+    "rate alone": (lambda _: trainer(network().collect_params(), "sgd", 0.1),
+                   "optimizer_params is a float, expected a dict"),
+    "ctx is text": (lambda _: nn.Dense(2).initialize(ctx="gpu"),
+                    "ctx is 'gpu', expected a Context"),
+    "ctx is a number": (lambda _: nn.Dense(2).initialize(ctx=0), "ctx is 0"),
+    "ctx is a function": (lambda _: nn.Dense(2).initialize(ctx=mx.cpu), "expected a Context"),
+    "ctx_list is text": (lambda _: gluon.utils.split_and_load(nd.ones(6), "cpu"), "ctx is 'cpu'"),
+    "ctx_list is a number": (lambda _: gluon.utils.split_and_load(nd.ones(6), 2), "ctx is 2"),
+    "name of a parameter": (lambda _: network().collect_params()["dense0_weight"],
+                            "net_dense0_weight.*did you mean"),
+    "no super().__init__()": (lambda _: Unprepared(), r"Unprepared: call super\(\).__init__\(\)"),
+    "F.array": (lambda _: traced(Making()), "get_constant"),
+    "input_names": (imports, r"no variables \['dat'\]"),
+    "prefix": (other_prefix, "SymbolBlock.imports reads"),
+    "picture of a block": (lambda _: mx.viz.plot_network(network()), "mx.sym.var"),
+    "summary of a block": (lambda _: mx.viz.print_summary(network()), "mx.sym.var"),
+    "no batches": (lambda _: batches(0), "batch_size is 0"),
+    "negative batches": (lambda _: batches(-1), "batch_size is -1"),
+    "half a sample": (lambda _: batches(2.5), "batch_size is 2.5"),
+    "batches of text": (lambda _: batches("2"), "batch_size is '2'"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_mistakes_have_hints(mistake, tmp_path):
+    call, text = MISTAKES[mistake]
+    with pytest.raises((mx.MXNetError, TypeError, AttributeError), match=text):
+        call(tmp_path)
+
+
+def test_sizes_of_batches_may_be_quotients():
+    assert [len(each) for each in batches(4 / 2)] == [2, 1]
+    assert len(gluon.data.DataLoader([1, 2, 3], 4 / 2)) == 2  # MXNet: TypeError
+
+
+@pytest.mark.parametrize("kind", [gluon.data.vision.MNIST, gluon.data.vision.CIFAR10])
+@pytest.mark.parametrize("there", [False, True])
+def test_files_that_cannot_be_fetched_are_announced_and_explained(
+        kind, there, tmp_path, capsys, monkeypatch):
+    def refuse(url, timeout):
+        assert 0 < timeout <= 60
+        raise OSError("no network")
+    monkeypatch.setattr(urllib.request, "urlopen", refuse)
+    if there:
+        for name in ("train-images-idx3-ubyte.gz", "cifar-10-binary.tar.gz"):
+            (tmp_path / name).write_bytes(b"other data")
+    state = "has another SHA-1" if there else "is not there"
+    with pytest.raises(mx.MXNetError, match=f"{kind.__name__}: .*gz {state}.*no network.*copy"):
+        kind(tmp_path)
+    assert f"Downloading {tmp_path}" in capsys.readouterr().out
