@@ -125,6 +125,22 @@ def test_processes_that_start_anew_load_the_same(method):
     assert done.communicate(timeout=200) == ("True\nTrue\n", "")
 
 
+UNGUARDED = """
+import multiprocessing
+import nbmod as mx
+multiprocessing.set_start_method("spawn", force=True)
+print(list(mx.gluon.data.DataLoader([1, 2], 2, num_workers=1)))
+"""
+
+
+def test_a_script_whose_work_is_imported_again_hears_how_to_stop_that(tmp_path):
+    script = tmp_path / "unguarded.py"
+    script.write_text(UNGUARDED)
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=200,
+                          env={**os.environ, "PYTHONPATH": str(ROOT)})
+    assert done.returncode == 1 and "put its work under if __name__ == '__main__':" in done.stderr
+
+
 def children():
     return {each.pid for each in multiprocessing.active_children()}
 

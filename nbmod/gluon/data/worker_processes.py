@@ -187,6 +187,7 @@ class _LoaderWorker:
         reads.close()
         writes.close()
         self.number = number
+        self.is_forked, self.has_replied = context.get_start_method() == "fork", False
         self.pending: deque[tuple[int, int]] = deque()
         self.blocks: dict[int, SharedBlock] = {}
         self.freed: deque[int] = deque()
@@ -215,6 +216,7 @@ class _LoaderWorker:
         except (EOFError, OSError, RuntimeError) as error:
             raise self.death() from error
         self.pending.popleft()
+        self.has_replied = True
         return message
 
     def end(self) -> None:
@@ -233,8 +235,11 @@ class _LoaderWorker:
         code = self.process.exitcode
         name = f", {signal.Signals(-code).name}" if code and -code in {*signal.Signals} else ""
         what = f"batch {self.pending[0][1]}" if self.pending else "no batch"
+        hint = ("num_workers=0 would show where" if self.is_forked or self.has_replied else
+                "processes that are not forked import the main program: put its work under "
+                "if __name__ == '__main__':, and classes of an interactive session into a file")
         return MXNetError(f"DataLoader: worker {self.number} died with exit code {code}{name}, "
-                          f"while it made {what}; num_workers=0 would show where")
+                          f"while it made {what}; {hint}")
 
 
 def _start_method() -> str:
