@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..base import MXNetError
 from ..core.reprs import aligned
-from .options import add_network_options, import_modules
+from .options import add_network_options, import_modules, symbol_file
 
 if TYPE_CHECKING:
     from ..bench.roofs import Roofs
@@ -31,7 +31,8 @@ COLUMNS = ("step", "op", "ms", "noise", "% time", "GFLOP", "GFLOP/s", "MB", "GB/
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
-    parser.add_argument("symbol", nargs="?", help="the network: a -symbol.json file")
+    parser.add_argument("symbol", nargs="?", type=symbol_file,
+                        help="the network: a -symbol.json file, or the prefix of a checkpoint")
     add_network_options(parser)
     parser.add_argument("--train", action="store_true",
                         help="forward and backward, with gradients of all parameters")

@@ -12,7 +12,8 @@ from importlib import import_module
 
 from ..base import MXNetError
 
-__all__ = ["add_model_options", "add_network_options", "import_hint", "import_modules"]
+__all__ = ["add_model_options", "add_network_options", "import_hint", "import_modules",
+           "symbol_file"]
 
 
 def add_model_options(parser: argparse.ArgumentParser) -> None:
@@ -28,6 +29,18 @@ def add_network_options(parser: argparse.ArgumentParser) -> None:
                         help="the shape of an input, such as data=16,3,224,224; once for each")
     parser.add_argument("--import", metavar="MODULE", dest="modules", action="append", default=[],
                         help="a module with operators of your own; it is imported first")
+
+
+def symbol_file(text: str) -> str:
+    """Return the file of a network that a file or the prefix of a checkpoint names.
+
+    Parameters
+    ----------
+    text : str
+        As it is given.
+    """
+    path = f"{text}-symbol.json"
+    return path if not os.path.exists(text) and os.path.exists(path) else text
 
 
 def _parse_shape(text: str) -> tuple[str, tuple[int, ...]]:

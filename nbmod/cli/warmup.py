@@ -10,7 +10,7 @@ from ..base import MXNetError
 from ..core.atomic import require_other_files, require_writable
 from ..core.config import numpy_first, tuning
 from ..core.foreign import refuse_suffix
-from .options import add_network_options, import_modules
+from .options import add_network_options, import_modules, symbol_file
 
 __all__ = ["HELP", "arguments", "run", "warm"]
 
@@ -21,8 +21,9 @@ Shapes = dict[str, tuple[int, ...]]
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
-    parser.add_argument("symbol", nargs="?", help="the network: a -symbol.json file; default: a "
-                        "small one of common layers, for inference and training")
+    parser.add_argument("symbol", nargs="?", type=symbol_file,
+                        help="the network: a -symbol.json file, or the prefix of a checkpoint; "
+                             "default: a small one of common layers, for inference and training")
     add_network_options(parser)
     parser.add_argument("--train", action="store_true", help="backward and an update as well")
     parser.add_argument("--tune", action="store_true", help="measure which algorithm of each "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import importlib
 import json
 import shutil
@@ -141,6 +142,16 @@ def test_a_network_is_compared_with_another_commit(tmp_path, monkeypatch, capsys
     result, = json.loads(files[2].read_text())
     assert result["verdict"] == "SLOWER" and result["ratio"] > 1
     assert "SLOWER" in capsys.readouterr().out and ">HEAD~1</text>" in files[1].read_text()
+
+
+@pytest.mark.parametrize("command", ["bench", "warmup"])
+def test_a_prefix_names_a_network(command, tmp_path):
+    parser = argparse.ArgumentParser()
+    importlib.import_module(f"nbmod.cli.{command}").arguments(parser)
+    prefix, file = str(tmp_path / "net"), tmp_path / "net-symbol.json"
+    assert parser.parse_args([prefix]).symbol == prefix  # its error tells what is not there
+    file.write_text("")
+    assert parser.parse_args([prefix]).symbol == parser.parse_args([str(file)]).symbol == str(file)
 
 
 def test_a_network_without_shapes_is_an_error(capsys):
