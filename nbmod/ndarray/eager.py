@@ -2,7 +2,8 @@
 
 The shapes and types of outputs and workspaces depend only on the op and on the shapes and types of
 its inputs, so that they are inferred once: `_plan` is a cached pure function.  Execution then
-allocates, calls the kernel and returns.
+allocates, calls the kernel and returns.  One plan serves all ops of a form (`Op.form`), whose
+numbers differ.
 
 Hidden outputs are computed only on request.  An `out` array that overlaps an input is written
 directly only if the op declares the pair as in-place; otherwise a temporary is copied to it.
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache, partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -23,13 +24,13 @@ from ..core.shape_semantics import is_np_shape
 from ..ops import OPS
 from ..ops.device import Device
 from ..ops.jit import lacks_compiler
-from ..ops.op import Call, Computation, Mode, Op, Spec, Tensor
+from ..ops.op import Call, Computation, Mode, Op, Spec, Tensor, with_values
 from ..ops.param import Shape, without_ignored
 from ..ops.shape import PartialShape, ShapeMismatch, infer_with_lengths, is_known, unify
 from .recording import STATE
 
-__all__ = ["OpPlan", "clear_caches", "execute", "named_op", "op_instance", "planned", "run_plan",
-           "scalar_op", "specs_of"]
+__all__ = ["Kind", "OpPlan", "clear_caches", "execute", "named_op", "op_instance", "planned",
+           "run_plan", "scalar_op", "specs_of"]
 
 _CACHED = 4096
 _PREDICTING, _TRAINING = Call(Mode(is_train=False)), Call(Mode(is_train=True))
@@ -42,9 +43,13 @@ Facts = tuple[tuple[Shape, np.dtype[Any] | None], ...]
 """Shapes and types of arrays; Any is the scalar type."""
 
 
+class Kind:
+    """The kind of calls whose gradients are computed alike; equal to itself alone."""
+
+
 @dataclass(frozen=True, eq=False)
 class OpPlan:
-    """How an op is executed on inputs of given shapes and types; equal to itself alone."""
+    """How ops of one form are executed on inputs of given shapes and types."""
 
     op: Op
     compute: Computation | None
@@ -54,23 +59,9 @@ class OpPlan:
     """Workspaces."""
     specs: tuple[Spec, ...]
     """Specs of all outputs."""
+    kind: Kind
     is_empty: bool = False
     """No output has elements: there is nothing to compute."""
-
-    @cached_property
-    def is_signed(self) -> bool:
-        """Whether ops that equal `op` may differ from it, by the sign of a zero."""
-        return any(map(_has_zero, vars(self.op).values()))
-
-    def serves(self, op: Op) -> bool:
-        """Whether `compute` is what an op that equals `op` computes."""
-        return self.op is op or not self.is_signed
-
-
-def _has_zero(value: object) -> bool:
-    if isinstance(value, (tuple, list)):
-        return any(map(_has_zero, value))
-    return isinstance(value, (float, np.floating)) and not value
 
 
 def op_instance(cls: Any, params: Mapping[str, Any]) -> Op:
@@ -98,7 +89,8 @@ def named_op(name: str) -> Op:
 @lru_cache(maxsize=_CACHED, typed=True)
 def scalar_op(name: str, scalar: float | str) -> Op:
     """The op `name` of an array and a scalar: a zero as text, which tells 0.0 from -0.0."""
-    return OPS.find(name).from_attrs({"scalar": scalar})
+    cls: Any = OPS.find(name)
+    return cls(float(scalar))
 
 
 def execute(op: Op, ins: Sequence[Any], device: Device, outs: Sequence[Any] = (),
@@ -137,7 +129,8 @@ def planned(op: Op, ins: Sequence[Tensor], device: Device, outs: Sequence[Tensor
     out_specs: Facts = tuple([(a.shape, a.dtype) for a in outs])
     if op.shape_of_values is not None:
         out_specs = _shapes_of_values(op, ins, device, out_specs)
-    return _plan(op.name, op, device, tuple([(a.shape, a.dtype) for a in ins]), out_specs, minimum)
+    return _plan(op.name, op.form, device, tuple([(a.shape, a.dtype) for a in ins]), out_specs,
+                 minimum)
 
 
 def run_plan(plan: OpPlan, op: Op, ins: Sequence[Any], device: Device, outs: Sequence[Any] = (),
@@ -155,8 +148,8 @@ def run_plan(plan: OpPlan, op: Op, ins: Sequence[Any], device: Device, outs: Seq
                       for i, (out, spec) in enumerate(zip(padded, plan.outs, strict=True))]
         else:
             arrays = [None if spec is None else device.empty(*spec) for spec in plan.outs]
-        compute = None if outs or lacks_compiler() or not plan.serves(op) else plan.compute
-        _run(plan, compute or partial(device.run, op), ins, arrays, device, ctx, state)
+        compute = None if outs or lacks_compiler() else plan.compute
+        _run(plan, partial(compute or device.run, op), ins, arrays, device, ctx, state)
     except MemoryError as error:
         listed = _listed(op, [array.shape for array in ins])
         raise OutOfMemory(f"{op.name}: {error} {listed}") from None
@@ -190,8 +183,9 @@ def specs_of(op: Op, ins: Sequence[Any], device: Device) -> tuple[Spec, ...]:
     return planned(op, ins, device).specs
 
 
-def _run(plan: OpPlan, compute: Computation, ins: Sequence[Any], outs: list[Any], device: Device,
-         ctx: Context | None, state: dict[str, Any] | None) -> None:
+def _run(plan: OpPlan, compute: Callable[[Sequence[Any], Sequence[Any], Call], None],
+         ins: Sequence[Any], outs: list[Any], device: Device, ctx: Context | None,
+         state: dict[str, Any] | None) -> None:
     op = plan.op
     if plan.is_empty:
         return
@@ -228,7 +222,7 @@ def _may_write(op: Op, ins: Sequence[Any], outs: Sequence[Any], index: int, devi
 
 def clear_caches() -> None:
     """Clear the caches of ops and plans, after an op name has been redefined."""
-    for cached in (_op_instance, named_op, scalar_op, _plan):
+    for cached in (_op_instance, named_op, scalar_op, _plan, _kind):
         cached.cache_clear()
 
 
@@ -236,7 +230,7 @@ def clear_caches() -> None:
 
 @lru_cache(maxsize=_CACHED)
 def _plan(name: str, op: Op, device: Device, ins: Facts, outs: Facts, minimum: int) -> OpPlan:
-    """Specs of outputs and workspaces.  `name` makes the hashes of parameterless ops differ."""
+    """The plan of an op, one of its form.  `name` makes the hashes of parameterless ops differ."""
     names, out_names = op.list_inputs(), op.list_outputs()
     if len(ins) != len(names):
         raise MXNetError(f"{op.name}: {len(ins)} input(s) given, expected {len(names)} "
@@ -255,15 +249,23 @@ def _plan(name: str, op: Op, device: Device, ins: Facts, outs: Facts, minimum: i
     specs = [Spec(shape, dtype or _FLOAT32)  # type: ignore[arg-type]  # hidden ones may be unknown
              for shape, dtype in zip(shapes, types, strict=True)]
     outs_made = (*specs[:visible], *([None] * (len(specs) - visible)))
+    anywhere = with_values(op, **dict.fromkeys(op.placement)) if op.placement else op
+    kind = _kind(name, anywhere, device, ins, tuple(specs))
     if visible and not any(spec.size for spec in specs[:visible]):
-        return OpPlan(op, None, outs_made, (), tuple(specs), True)
+        return OpPlan(op, None, outs_made, (), tuple(specs), kind, True)
     try:
         scratch = device.workspace(op, in_specs, specs)
     except OutOfMemory as error:
         listed = _listed(op, [shape for shape, _ in ins])
         raise OutOfMemory(f"{op.name}: {error} {listed}") from None
     compute = None if op.view else device.computation(op, in_specs, outs_made)
-    return OpPlan(op, compute, outs_made, tuple(scratch), tuple(specs))
+    return OpPlan(op, compute, outs_made, tuple(scratch), tuple(specs), kind)
+
+
+@lru_cache(maxsize=_CACHED)
+def _kind(name: str, op: Op, device: Device, ins: Facts, outs: tuple[Spec, ...]) -> Kind:
+    """The kind of calls of an op that has nothing for its `placement`."""
+    return Kind()
 
 
 def _infer_shapes(op: Op, ins: Sequence[Shape], outs: Sequence[PartialShape]

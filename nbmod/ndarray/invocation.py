@@ -83,7 +83,7 @@ def _invoke_recorded(op: Op, inputs: Sequence[NDArray], ins: list[Any], outs: Se
                      ctx: Context) -> list[NDArray]:
     """Execute `op` and record it on the tape; the visible outputs."""
     device = device_of(ctx)
-    saves = tape.saves(op.name, op)
+    saves = tape.saves(op)
     plan = planned(op, ins, device, outs, saves.minimum)
     node = tape.planned_node(op, [tape.entry_of(array) for array in inputs], ctx, plan)
     computed = run_plan(plan, op, ins, device, outs, ctx, node.state)

@@ -44,9 +44,9 @@ from ..ops.op import Backward, Op, Spec
 from ..ops.param import Shape
 from ..passes.gradient import reads
 from .array_indexing import Key
-from .eager import OpPlan, named_op, op_instance, planned
+from .eager import Kind, OpPlan, named_op, op_instance, planned
 
-__all__ = ["DirectGradientOp", "Kind", "LeafGroup", "Marked", "OwnKind", "Recorded", "direct_op",
+__all__ = ["DirectGradientOp", "LeafGroup", "Marked", "OwnKind", "Recorded", "direct_op",
            "entry_of", "entry_with_value", "free", "fresh_gradient", "is_any_recorded",
            "live_entry", "planned_node", "record_copy", "record_index", "record_reshape",
            "require_unrecorded", "save_for_backward", "save_values", "saved_value", "saves",
@@ -73,14 +73,6 @@ class Recorded(Node):
         self.state: dict[str, Any] = {}
         self.freed = False
         self.kind: Kind | OwnKind | None = None
-
-
-class Kind(NamedTuple):
-    """The kind of nodes of one op on arrays of the same shapes and types."""
-
-    plan: OpPlan
-    op: int
-    """The `id` of the op where equal ones may differ, else 0."""
 
 
 class OwnKind(NamedTuple):
@@ -244,10 +236,14 @@ def _saves_of(op: Op) -> Saves:
     return Saves(ins, outs, 1 + max(outs, default=-1))
 
 
+def saves(op: Op) -> Saves:
+    """The values that the gradient of an op reads."""
+    return _saves_of_form(op.name, op.form)
+
+
 @lru_cache(maxsize=4096)
-def saves(name: str, op: Op) -> Saves:
-    """The values that the gradient of an op of this name reads."""
-    return _saves_of(op)
+def _saves_of_form(name: str, form: Op) -> Saves:
+    return _saves_of(form)
 
 
 def save_values(node: Recorded, ins: Sequence[Any], outs: Sequence[Any], saved: Saves) -> None:
@@ -263,7 +259,7 @@ def planned_node(op: Op, entries: Iterable[Entry], ctx: Context, plan: OpPlan) -
     """A node of an op that is executed as `plan` says, or not at all; it has no values yet."""
     node = Recorded(op, entries, ctx)
     node.specs, node.values = plan.specs, [None] * len(plan.specs)
-    node.kind = Kind(plan, id(op) if plan.is_signed else 0)
+    node.kind = plan.kind
     return node
 
 

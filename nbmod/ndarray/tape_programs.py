@@ -5,6 +5,8 @@ depends on its *structure* alone: ops, how they are connected, the shapes and ty
 by which leaves it is differentiated.  `gradient_program` looks the structure up; only if it is new
 are the gradient nodes made (`passes.gradient`), and shapes, workspaces and the places of values
 found out.  A program refers to nodes of the tape by their places in its order, and holds no array.
+Numbers in ops, such as the factor of `x * t`, and positions of slices are no part of the structure
+(`numbers` and `placement` of `ops.traits`): steps read them of the tape's nodes.
 
 Tapes with sparse arrays, arrays without elements, or several devices have no program: an
 `Interpreter` runs them (`tape_backward`).
@@ -37,6 +39,7 @@ __all__ = ["PROGRAMS", "GradientProgram", "gradient_program", "owns_memory"]
 
 Compute = Callable[[list[Value], Recorded, Mode], Sequence[Value | None]]
 """From the inputs of a gradient node, its recorded node and the mode to its outputs."""
+Allocators: TypeAlias = Sequence[Callable[[], Value | None]]
 Places: TypeAlias = Mapping[int, int]
 """Positions of the nodes of a tape in its order, by their `id`."""
 
@@ -63,8 +66,6 @@ class GradientProgram(NamedTuple):
     """(value, place of the node, output) of what is read of the tape."""
     results: Sequence[tuple[int, bool]]
     """For each leaf the value that is its gradient, and whether that has memory of its own."""
-    ops: Sequence[Op | None]
-    """Ops of the tape, which the structure knows by their `id`."""
 
     def run(self, nodes: Sequence[Recorded], heads: Sequence[Value], is_train: bool) -> list[Value]:
         """The gradients of the leaves of a tape, given those of its outputs."""
@@ -213,9 +214,7 @@ class _Planner:
         for number, place in last.items():
             dead[place].append(number)
         steps = [part._replace(dead=tuple(each)) for part, each in zip(parts, dead, strict=True)]
-        return GradientProgram(steps, len(self._specs), self._saved, results, [
-            None if isinstance(node.kind, OwnKind) else node.op    # type: ignore[attr-defined]
-            for node in self._graph.nodes])
+        return GradientProgram(steps, len(self._specs), self._saved, results)
 
     def _number(self, entry: Entry, spec: Spec) -> int:
         """The number of a new value."""
@@ -282,21 +281,25 @@ def _compute(op: Op, source: Recorded, ins: Sequence[Spec], specs: Sequence[Spec
     aux: Iterable[int] = op.aux_indices()
     if isinstance(op, Backward) and op.fwd.aux:
         aux = range(len(ins))
-    run = _run(device, device.computation(op, ins, outs), outs, device.workspace(op, ins, specs),
-               specs)
+    new = [_nothing if spec is None else device.allocator(spec) for spec in outs]
+    work = [*map(device.allocator, device.workspace(op, ins, specs))]
+    run = _run(op, source, device.computation(op, ins, outs), (new, work), specs)
     return partial(_run_and_tell, run, aux) if aux else run
 
 
-def _run(device: Device, compute: Computation, outs: Sequence[Spec | None],
-         scratch: Sequence[Spec], specs: Sequence[Spec]) -> Compute:
-    """A function that allocates the outputs of an op, and computes them."""
-    new = [_nothing if spec is None else device.allocator(spec) for spec in outs]
-    work = [*map(device.allocator, scratch)]
+def _run(op: Op, source: Recorded, compute: Computation, allocators: tuple[Allocators, Allocators],
+         specs: Sequence[Spec]) -> Compute:
+    """A function that allocates the outputs and workspaces of an op, and computes the outputs.
+
+    The gradient of a recorded op is that of the op at hand, whose numbers may be others.
+    """
+    gradient = op if isinstance(op, Backward) and op.fwd is source.op else None
+    new, work = allocators
 
     def run(arrays: list[Value], node: Recorded, mode: Mode) -> Sequence[Value | None]:
         results = [allocate() for allocate in new]
-        compute(arrays, results, Call(mode, [allocate() for allocate in work], (), specs, node.ctx,
-                                      node.state))
+        compute(op if gradient is None else gradient.of(node.required_op), arrays, results,
+                Call(mode, [allocate() for allocate in work], (), specs, node.ctx, node.state))
         return results
 
     return run

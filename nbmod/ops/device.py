@@ -103,11 +103,11 @@ class Device:
         raise NotImplementedError
 
     def computation(self, op: Op, ins: Sequence[Spec], outs: Sequence[Spec | None]) -> Computation:
-        """A function that does what `run` does for arrays of these specs.
+        """A function that does what `run` does for ops of one form and arrays of these specs.
 
         Outputs overlap no input, and callers ignore floating-point events.
         """
-        return partial(self.run, op)
+        return self.run
 
     def prepare(self, choice: Choice, ins: Sequence[Any], outs: Sequence[Any], call: Call
                 ) -> Callable[[], None]:

@@ -137,6 +137,14 @@ class Choice:
         return "" if self.chosen is None else self.chosen.row.name
 
     @property
+    def row(self) -> Implementation:
+        """The chosen one; MXNetError if there is none."""
+        if self.chosen is None:
+            raise MXNetError(f"{self.op.name} has no implementation "
+                             f"{' or '.join(map(repr, self.keys))}")
+        return self.chosen.row
+
+    @property
     def parts(self) -> Sequence[Choice]:
         """The choices of the computations that the chosen one consists of."""
         return () if self.chosen is None else self.chosen.estimate.parts
@@ -150,10 +158,7 @@ class Choice:
     def prepare(self, ins: Sequence[DeviceArray], outs: Sequence[DeviceArray], call: Call
                 ) -> Prepared:
         """Prepare the op for these arrays; MXNetError if it has no implementation."""
-        if self.chosen is None:
-            raise MXNetError(f"{self.op.name} has no implementation "
-                             f"{' or '.join(map(repr, self.keys))}")
-        return self.chosen.row.prepare(_forward(self.op), ins, outs, call)
+        return self.row.prepare(_forward(self.op), ins, outs, call)
 
 
 Storage = Callable[[Implementation], Implementation]
@@ -353,9 +358,9 @@ def prepare(op: Op, keys: Sequence[str], ins: Sequence[DeviceArray], outs: Seque
 
 
 def at_once(op: Op, keys: Sequence[str], ins: Specs, outs: Sequence[Spec | None]) -> Computation:
-    """A function that prepares an op for arrays of these specs, and runs it."""
-    choice = choose(op, keys, ins, outs)  # type: ignore[arg-type]  # no row reads what is not wanted
-    return lambda ins, outs, call: choice.prepare(ins, outs, call)()
+    """A function that prepares an op of one form for arrays of these specs, and runs it."""
+    prepare = choose(op, keys, ins, outs).row.prepare  # type: ignore[arg-type]  # no row reads what is not wanted
+    return lambda op, ins, outs, call: prepare(_forward(op), ins, outs, call)()
 
 
 def _load(kind: type[Op], key: str) -> None:

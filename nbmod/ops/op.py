@@ -31,8 +31,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
-from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeAlias
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from ..base import DType, MXNetError
 from ..core.registry import is_abandoned
@@ -131,8 +131,8 @@ Count: TypeAlias = Callable[["Op", Sequence["Spec"], Sequence["Spec | None"]], f
 """From an op and the specs of its inputs and outputs (None: nothing reads it)."""
 
 
-Computation: TypeAlias = Callable[[Sequence[Any], Sequence[Any], Call], None]
-"""From inputs, outputs (None for one that nothing reads) and the call."""
+Computation: TypeAlias = Callable[[Any, Sequence[Any], Sequence[Any], Call], None]
+"""From an op of one form, inputs, outputs (None for one that nothing reads) and the call."""
 
 
 class Cost(NamedTuple):
@@ -223,6 +223,15 @@ class Op(OpTraits):
     def list_needs(self) -> tuple[str, ...]:
         return self.needs
 
+    @property
+    def form(self) -> Op:
+        """The op with zeros for its `numbers`, which stands for all ops of this form."""
+        return self._form if self.numbers else self     # not cached: the op would refer to itself
+
+    @cached_property
+    def _form(self) -> Op:
+        return with_values(self, **dict.fromkeys(self.numbers, 0.0))
+
     # -- inference --------------------------------------------------------------------------
 
     def infer_shape(self, ins: Shapes, outs: Shapes) -> tuple[Shapes, Shapes]:
@@ -280,15 +289,16 @@ class Op(OpTraits):
         self.prepare_backward(ins, outs, call)()
 
     def at_once(self, ins: Sequence[Spec], outs: Sequence[Spec | None]) -> Computation:
-        """A function that does what `forward` does for arrays of these specs.
+        """A function that does what `forward` of any op of this form does, for arrays of these
+        specs.
 
         Outputs overlap no input.
         """
-        return self.forward
+        return type(self).forward
 
     def backward_at_once(self, ins: Sequence[Spec], outs: Sequence[Spec | None]) -> Computation:
         """A function that does what `backward` does, as `at_once`."""
-        return self.backward
+        return type(self).backward
 
     def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         """A function without arguments that runs forward on these very arrays."""
@@ -348,13 +358,28 @@ class Backward(Op):
         self.fwd.backward(ins, outs, call)
 
     def at_once(self, ins: Sequence[Spec], outs: Sequence[Spec | None]) -> Computation:
-        return self.fwd.backward_at_once(ins, outs)
+        compute = self.fwd.backward_at_once(ins, outs)
+        return lambda op, ins, outs, call: compute(op.fwd, ins, outs, call)
 
     def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         return self.fwd.prepare_backward(ins, outs, call)
 
+    def of(self, fwd: Op) -> Backward:
+        """The gradient of another op of the same form."""
+        return self if fwd is self.fwd else with_values(self, fwd=fwd)
+
     def __repr__(self) -> str:
         return f"Backward({self.fwd!r})"
+
+
+AnyOp = TypeVar("AnyOp", bound=Op)
+
+
+def with_values(op: AnyOp, **values: Any) -> AnyOp:
+    """A copy of an op with other values of these attributes, which are not validated."""
+    other = object.__new__(type(op))
+    vars(other).update(vars(op), **values)
+    return other
 
 
 _TABLE: dict[str, type[Op]] = {}

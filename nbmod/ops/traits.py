@@ -30,6 +30,14 @@ class OpTraits:
     aux: ClassVar[tuple[str, ...]] = ()
     """Inputs that are state: kept between runs, written by the op, given no gradient."""
 
+    # -- what eager calls and tapes plan once ------------------------------------------------
+
+    numbers: ClassVar[tuple[str, ...]] = ()
+    """Floating-point parameters that are operands of the arithmetic: only results depend on them,
+    nothing that is decided before the op runs, nor the nodes of its gradient."""
+    placement: ClassVar[tuple[str, ...]] = ()
+    """Parameters of which the same holds once shapes of outputs are known."""
+
     # -- memory -----------------------------------------------------------------------------
 
     inplace: ClassVar[tuple[tuple[str, str], ...]] = ()

@@ -208,19 +208,6 @@ def test_devices_are_part_of_structures():
         assert [each.asnumpy().tolist() for each in found] == [[4] * 3] * 3
 
 
-def test_equal_operators_share_programs_unless_they_may_differ():
-    for scalar, count in ((2.0, 1), (0.0, 2)):
-        PROGRAMS.clear()
-        for _ in range(2):
-            op = mx.ops.OPS["_mul_scalar"].from_attrs({"scalar": scalar})   # another object
-            x = nd.ones(3)
-            x.attach_grad()
-            with autograd.record():
-                y = nd.invoke(op, [x])
-            y.backward()
-        assert len(PROGRAMS._programs) == count
-
-
 def test_arrays_without_elements_are_differentiated_anywhere():
     with mx.np_shape():
         for network, shape in ((lambda x: x * 2, (0, 3)), (lambda x: x.sum() + 1, (0, 3)),

@@ -38,6 +38,7 @@ class Clip(_Float32Scalars, name="clip", aliases=("_sparse_clip",)):
     a_min: float
     a_max: float
 
+    numbers: ClassVar = ("a_min", "a_max")
     formula: ClassVar = "where(x > a_max, a_max, where(x < a_min, a_min, x))"
     gradients: ClassVar = {"x": "where(x > a_max, 0, where(x < a_min, 0, gy))"}
 
@@ -49,6 +50,7 @@ class HardSigmoid(_Float32Scalars, name="hard_sigmoid"):
     alpha: float = 0.2
     beta: float = 0.5
 
+    numbers: ClassVar = ("alpha", "beta")
     formula: ClassVar = "maximum(minimum(alpha * x + beta, 1), 0)"
     gradients: ClassVar = {"x": "where(y > 0, where(y < 1, gy * alpha, 0), 0)"}
 
@@ -65,6 +67,7 @@ class Quadratic(_Float32Scalars, name="_contrib_quadratic"):
     b: float = 0.0
     c: float = 0.0
 
+    numbers: ClassVar = ("a", "b", "c")
     formula: ClassVar = "a * x * x + b * x + c"
     gradients: ClassVar = {"x": "gy * (2 * a * x + b)"}
 

@@ -14,7 +14,7 @@ kernels (`kernel_cache`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar
@@ -153,8 +153,8 @@ class FormulaOp(Op):
         if type(self).forward is not FormulaOp.forward or outs[0] is None:
             return super().at_once(ins, outs)
         program = self.program(outs[0].dtype.kind)
-        compute = specialized(program, ins, outs, self.scalar_values(program, outs[0]))
-        return lambda ins, outs, call: compute(ins, outs)
+        compute, scalars = specialized(program, ins, outs), _scalars_of(program, outs[0])
+        return lambda op, ins, outs, call: compute(ins, outs, scalars(op))
 
     def prepare(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         program = self.program(outs[0].dtype.kind)
@@ -170,9 +170,9 @@ class FormulaOp(Op):
             return super().backward_at_once(ins, outs)
         program = self.backward_program(ins[0].dtype.kind)
         positions = self.operands(range(len(ins)), program)
-        compute = specialized(program, [ins[i] for i in positions], outs,
-                              self.scalar_values(program, ins[0]))
-        return lambda ins, outs, call: compute([ins[i] for i in positions], outs)
+        compute = specialized(program, [ins[i] for i in positions], outs)
+        scalars = _scalars_of(program, ins[0])
+        return lambda op, ins, outs, call: compute([ins[i] for i in positions], outs, scalars(op))
 
     def prepare_backward(self, ins: Sequence[Any], outs: Sequence[Any], call: Call) -> Run:
         program = self.backward_program(ins[0].dtype.kind)
@@ -186,6 +186,22 @@ def kernels() -> Any:
     from . import kernel_cache as module
 
     return module
+
+
+def _scalars_of(program: Program, like: Spec) -> Callable[[FormulaOp], Sequence[Any]]:
+    """From an op to the values of the scalars of a program, which are kept for the latest op."""
+    if not program.scalars:
+        return lambda op: ()
+    latest: tuple[FormulaOp | None, list[Any]] = None, []
+
+    def values(op: FormulaOp) -> list[Any]:
+        nonlocal latest
+        known = latest      # once: another thread may call this
+        if known[0] is not op:
+            latest = known = op, op.scalar_values(program, like)
+        return known[1]
+
+    return values
 
 
 def _scalars(steps: Sequence[Assign], tensors: Sequence[str]) -> tuple[str, ...]:

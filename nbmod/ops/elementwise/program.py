@@ -128,12 +128,12 @@ def interpreted(program: Program, ins: Sequence[np.ndarray], outs: Sequence[np.n
     return partial(_run_all, values, plan, targets)
 
 
-Specialized = Callable[[Sequence[np.ndarray], Sequence[np.ndarray | None]], None]
-"""From inputs and outputs, in the program's order."""
+Specialized = Callable[[Sequence[np.ndarray], Sequence[np.ndarray | None], Sequence[Any]], None]
+"""From inputs, outputs and scalars, in the program's order."""
 
 
-def specialized(program: Program, ins: Sequence[Tensor], outs: Sequence[Tensor | None],
-                scalars: Sequence[Any] = ()) -> Specialized:
+def specialized(program: Program, ins: Sequence[Tensor], outs: Sequence[Tensor | None]
+                ) -> Specialized:
     """A function that does what `run` does for arrays of these shapes and types.
 
     Outputs overlap no input.
@@ -143,15 +143,17 @@ def specialized(program: Program, ins: Sequence[Tensor], outs: Sequence[Tensor |
     steps, positions = plan.program.steps, [i for i, out in enumerate(outs) if out is not None]
     if plan.converted or [step.target for step in steps] != [*plan.program.outputs] or any(
             step.target in names_in(each.formula) for step in steps for each in steps):
-        return lambda arrays, results: run(program, arrays, results, scalars)
+        return partial(run, program)
     names = (*[program.inputs[i] for i in plan.inputs], *[program.scalars[i] for i in plan.scalars])
-    fixed = [scalars[i] for i in plan.scalars]
+    is_whole = len(plan.scalars) == len(program.scalars)
     uniform, many = {ins[i].dtype for i in plan.inputs} == {plan.real}, len(steps) > 1
     parts = [_part(step.formula, names, plan, uniform and out == (plan.space, plan.real), many)
              for step, out in zip(steps, filter(None, out_facts), strict=True)]
 
-    def compute(arrays: Sequence[np.ndarray], results: Sequence[np.ndarray | None]) -> None:
-        values = [*[arrays[i] for i in plan.inputs], *fixed]
+    def compute(arrays: Sequence[np.ndarray], results: Sequence[np.ndarray | None],
+                scalars: Sequence[Any]) -> None:
+        values = [*[arrays[i] for i in plan.inputs], *(scalars if is_whole else
+                                                       [scalars[i] for i in plan.scalars])]
         for part, i in zip(parts, positions, strict=True):
             part(values, results[i])
 

@@ -34,6 +34,8 @@ class Scalar(FormulaOp):
     scalar: float = 1.0
     is_int: bool = True
 
+    numbers: ClassVar[tuple[str, ...]] = ("scalar",)
+
     def infer_type(self, ins: Types, outs: Types) -> tuple[Types, Types]:
         data, out = ins[0], outs[0]
         if data is None:
@@ -124,6 +126,10 @@ class PowerScalar(Scalar, name="_power_scalar", aliases=("_PowerScalar",)):
         -1.0: ("1 / x", "-gy / (x * x)"), 0.5: ("sqrt(x)", "0.5 * gy / sqrt(x)"),
         1.0: ("x", "gy"), 2.0: ("x * x", "2 * gy * x"), 3.0: ("x * x * x", "3 * gy * x * x"),
     }  # fmt: skip
+
+    @property
+    def numbers(self) -> tuple[str, ...]:  # type: ignore[override]
+        return () if self.scalar in self._SHORT else ("scalar",)
 
     def program(self, kind: str = "f") -> Program:
         short = self._SHORT.get(self.scalar) if kind == "f" else None

@@ -89,6 +89,7 @@ class Dropout(FloatOp, name="Dropout"):
     cudnn_off: bool | None = False
 
     shapes: ClassVar = "data, output and mask have one shape; the mask is of size 1 along `axes`"
+    numbers: ClassVar = ("p",)
     outputs: ClassVar = ("output", "mask")
     num_visible: ClassVar = 1
     inplace: ClassVar = (("data", "output"),)

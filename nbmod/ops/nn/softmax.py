@@ -53,12 +53,12 @@ class _AlongAxis(FloatOp):
         return view.softmax(ins[0], outs[0], call.scratch[:2], self.scale, self.log, length)
 
     def forward(self, ins, outs, call):
-        self.at_once(ins, outs)(ins, outs, call)
+        self.at_once(ins, outs)(self, ins, outs, call)
 
     def at_once(self, ins, outs):
-        view, scale = self.axis_view(outs[0]), self.scale
-        return lambda ins, outs, call: view.eager_softmax(
-            ins[0], outs[0], scale, self.log, ins[1] if self.use_length else NO_LENGTH)
+        view = self.axis_view(outs[0])
+        return lambda op, ins, outs, call: view.eager_softmax(
+            ins[0], outs[0], op.scale, op.log, ins[1] if op.use_length else NO_LENGTH)
 
     def prepare_backward(self, ins, outs, call):
         (g, y), runs = ins, list[Run]([partial(fill_zero, outs[1:])])
@@ -84,6 +84,7 @@ class _Softmax(_AlongAxis):
     use_length: bool = False
 
     shapes: ClassVar = "data and output have one shape"
+    numbers: ClassVar = ("temperature",)
     sign: ClassVar[int] = 1
 
     def __post_init__(self):

@@ -201,13 +201,14 @@ def _define_ops() -> None:
         op_class.enter(names[0], names[1:])
 
     for name, row in DISTRIBUTIONS.items():
+        numbers = tuple(key for key, value in row.parameters.items() if type(value) is float)
         like = f"`_random_{name}` of the shape and type of `data`."
         short = [name] if name in ("uniform", "normal") else []
         define(_Filled, f"Random{row.class_name}", row.meaning,
                {**row.parameters, "shape": None, "ctx": "", "dtype": None},
-               [f"_random_{name}", f"random_{name}", *short], distribution=row)
+               [f"_random_{name}", f"random_{name}", *short], distribution=row, numbers=numbers)
         define(_Like, f"Random{row.class_name}Like", like, row.parameters,
-               [f"_random_{name}_like"], distribution=row)
+               [f"_random_{name}_like"], distribution=row, numbers=numbers)
         define(_Sampled, f"Sample{row.class_name}", row.sample_meaning,
                {"shape": (), "dtype": None}, [f"_sample_{name}", f"sample_{name}"],
                distribution=row, inputs=row.sample_inputs or tuple(row.parameters))

@@ -104,6 +104,8 @@ class Full(Fill, name="_full"):
     dtype: DType = "float32"
     value: float
 
+    numbers: ClassVar = ("value",)
+
     def fill_value(self):
         return self.value
 

@@ -282,6 +282,8 @@ class Pad(Op, name="Pad", aliases=("pad",)):
     pad_width: Shape
     constant_value: float = 0.0
 
+    numbers: ClassVar = ("constant_value",)
+    placement: ClassVar = ("pad_width",)
     needs: ClassVar = ("ograd",)
 
     def infer_shape(self, ins, outs):

@@ -127,16 +127,16 @@ class Reduction(Op):
             reduced_shape(ins[0], self.axes(len(ins[0])), self.keepdims)]
 
     def forward(self, ins, outs, call):
-        self.at_once(ins, outs)(ins, outs, call)
+        self.at_once(ins, outs)(self, ins, outs, call)
 
     def at_once(self, ins, outs):
         axes = self.axes(len(ins[0].shape))
         shape = reduced_shape(ins[0].shape, axes, True)
-        return lambda ins, outs, call: self.reduce(ins[0], axes, outs[0].reshape(shape))
+        return lambda op, ins, outs, call: op.reduce(ins[0], axes, outs[0].reshape(shape))
 
     def prepare(self, ins, outs, call):
         return self.reduction_kernel(ins[0], outs[0]) or partial(
-            self.at_once(ins, outs), ins, outs, call)
+            self.at_once(ins, outs), self, ins, outs, call)
 
     def reduction_kernel(self, x: np.ndarray, out: np.ndarray) -> Run | None:
         """A kernel on these arrays; None where NumPy is as fast."""
@@ -154,9 +154,9 @@ class Reduction(Op):
     def backward_at_once(self, ins, outs):
         shapes = self._needed(outs[0])[:len(ins)]
         specs = [Spec(shape, spec.dtype) for spec, shape in zip(ins, shapes, strict=True)]
-        compute = specialized(self._slope, specs, outs, self._scalars(outs[0], shapes))
-        return lambda ins, outs, call: compute(
-            [array.reshape(shape) for array, shape in zip(ins, shapes, strict=True)], outs)
+        compute, scalars = specialized(self._slope, specs, outs), self._scalars(outs[0], shapes)
+        return lambda op, ins, outs, call: compute(
+            [array.reshape(shape) for array, shape in zip(ins, shapes, strict=True)], outs, scalars)
 
     def prepare_backward(self, ins, outs, call):
         return kernels().prepare(*self.grad_program(ins, outs))

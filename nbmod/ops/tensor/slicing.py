@@ -57,6 +57,7 @@ class Slice(Cut, name="slice", aliases=("_sparse_slice", "crop")):
     """data[begin[0]:end[0]:step[0], ...] as in Python, None and negative values included."""
 
     shapes: ClassVar = "data (5, 4), begin=(1, None), end=(3, None) -> (2, 4)"
+    placement: ClassVar = ("begin", "end", "step")
     begin: Ints
     end: Ints
     step: Ints = ()
@@ -137,6 +138,7 @@ class SliceAxis(Cut, name="slice_axis"):
     """Indices [begin, end) along `axis`; negative ones count from the end, end None is the end."""
 
     shapes: ClassVar = "data (5, 4), axis=0, begin=1, end=-1 -> (3, 4)"
+    placement: ClassVar = ("begin", "end")
     axis: int
     begin: int
     end: int | None
