@@ -263,11 +263,31 @@ def resolve(ctx: Context) -> Context:
     ArgumentTypeError
         For what is no Context.
     """
+    return _instead_of(ctx) if _is_missing(ctx) else ctx
+
+
+def is_absent(ctx: Context) -> bool:
+    """Return whether `resolve` refuses a context.
+
+    Parameters
+    ----------
+    ctx : Context
+        Context to look up.
+
+    Raises
+    ------
+    ArgumentTypeError
+        For what is no Context.
+    """
+    return _is_missing(ctx) and not CONFIG.gpu_to_cpu
+
+
+def _is_missing(ctx: Context) -> bool:
+    """Whether a context names a GPU that this machine does not have."""
     try:
-        exists = not ctx.is_gpu or ctx.device_id < num_gpus()
+        return ctx.is_gpu and ctx.device_id >= num_gpus()
     except AttributeError:
         raise ArgumentTypeError(f"ctx is {ctx!r}, expected a Context such as mx.cpu()") from None
-    return ctx if exists else _instead_of(ctx)
 
 
 def _instead_of(ctx: Context) -> Context:

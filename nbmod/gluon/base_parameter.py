@@ -21,7 +21,7 @@ from ..ndarray.recording import RecordingScope
 from ..symbol import Symbol
 from .parameter_arrays import ArrayUser, ParameterArrays, device_positions, fill
 from .saved_values import DtypeSource, Loading, fits, take_saved
-from .utils import Contexts, as_contexts, dimensions, shape_is_known
+from .utils import Contexts, as_contexts, dimensions, existing, shape_is_known
 
 __all__ = ["DeferredInitializationError", "Parameter"]
 
@@ -187,6 +187,8 @@ class Parameter:
         ------
         ValueError
             If the shape is not known, and the parameter may not wait for it.
+        MXNetError
+            If the shape is known, and a device does not exist.
         """
         if self._data is not None and not force_reinit:
             warn_user(f"Parameter {self.name!r} is already initialized, ignoring. "
@@ -198,12 +200,13 @@ class Parameter:
         chosen = init or self.init or default_init
         for each in (chosen, default_init):
             require_initializer(each, f"Parameter {self.name!r}")
+        contexts = as_contexts(ctx, used=shape_is_known(self.shape))
         self._copies = self._grad = None
         if not shape_is_known(self.shape) and not self._allow_deferred_init:
             raise ArgumentError(f"Cannot initialize Parameter {self.name!r} because it has invalid "
                                 f"shape: {self.shape}. Give the whole shape, or "
                                 "allow_deferred_init=True.")
-        self._deferred_init = chosen, as_contexts(ctx), default_init, None
+        self._deferred_init = chosen, contexts, default_init, None
         if shape_is_known(self.shape):
             self._finish_deferred_init()
 
@@ -216,6 +219,7 @@ class Parameter:
         if shape is None or not shape_is_known(shape):
             raise CheckError(f"Cannot initialize Parameter {self.name!r} because it has invalid "
                              f"shape: {shape}. Give in_units, in_channels and so on to the layer.")
+        contexts = existing(contexts, self.name)
         self._deferred_init = ()
         with RecordingScope(False, None):
             if data is None:
@@ -452,7 +456,7 @@ class Parameter:
         ValueError
             If the parameter is not initialized.
         """
-        contexts = as_contexts(ctx)
+        contexts = as_contexts(ctx, used=self._data is not None)
         if self._data is not None:
             with RecordingScope(False, None):
                 self._init_impl(self._reduce(), contexts)

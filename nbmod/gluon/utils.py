@@ -15,7 +15,7 @@ import numpy as np
 
 from .. import ndarray as nd
 from ..base import ArgumentError, CheckError, MXNetError, UnwritableFile, plain_numbers, warn_user
-from ..context import Context, current_context, resolve
+from ..context import Context, current_context, is_absent, resolve
 from ..core.atomic import atomic_write, named_errors
 from ..core.shape_semantics import is_np_shape
 from ..ndarray import NDArray
@@ -323,19 +323,45 @@ class HookHandle:
         self.detach()
 
 
-def as_contexts(ctx: object) -> list[Context]:
+def as_contexts(ctx: object, used: bool = True) -> list[Context]:
     """Return the devices that a `ctx` argument names; the current one for None.
 
     Parameters
     ----------
     ctx : Context, list of Context or None
         Argument.
+    used : bool, default True
+        Whether they are used now: otherwise a GPU may be absent as yet.
+
+    Raises
+    ------
+    MXNetError
+        For a GPU that is used and that this machine does not have.
     """
-    if ctx is None:
-        return [resolve(current_context())]
-    if isinstance(ctx, str) or not isinstance(ctx, Iterable):
-        return [resolve(ctx)]  # type: ignore[arg-type]  # an error, unless it is a Context
-    return [resolve(each) for each in ctx]
+    named = current_context() if ctx is None else ctx
+    listed: Any = [named] if isinstance(named, str) or not isinstance(named, Iterable) else named
+    return [resolve(each) if used or not is_absent(each) else each for each in listed]
+
+
+def existing(contexts: Sequence[Context], name: str) -> list[Context]:
+    """Return the devices of a parameter that was to wait for its shape.
+
+    Parameters
+    ----------
+    contexts : list of Context
+        Devices, which may be absent.
+    name : str
+        Name of the parameter.
+
+    Raises
+    ------
+    MXNetError
+        If one is; names the parameter.
+    """
+    try:
+        return as_contexts(contexts)
+    except MXNetError as error:
+        raise MXNetError(f"Parameter {name!r}: {error}") from None
 
 
 def dimensions(shape: int | Iterable[int]) -> tuple[int, ...]:

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 import nbmod as mx
+from nbmod.core.config import CONFIG
 from nbmod.gluon import Constant, Parameter, ParameterDict
 from tests.compare import assert_like
-from tests.programs import gluon_blocks
+from tests.programs import gluon_blocks, gluon_devices
 
 
 def test_parameters_are_those_of_mxnet(oracle):
@@ -178,3 +179,36 @@ def test_parameters_that_share_arrays_of_others_change_what_blocks_see(hybrid):
     out.backward()
     assert out.asnumpy().tolist() == [[6, 6]]
     assert weight.grad().asnumpy().tolist() == [[2] * 3] * 2
+
+
+def test_devices_that_are_absent_count_when_they_are_used_as_in_mxnet(oracle):
+    assert gluon_devices.answers(mx) == oracle.call("mx_scripts.run", "gluon_devices", "answers")
+
+
+@pytest.mark.parametrize("hybrid", [False, True])
+def test_errors_of_absent_devices_are_repeated_and_lose_nothing(hybrid):
+    net, batch = mx.gluon.nn.HybridSequential(prefix="net_"), mx.nd.ones((2, 3))
+    with net.name_scope():
+        net.add(mx.gluon.nn.BatchNorm())
+    net.hybridize(hybrid)
+    net.initialize(ctx=mx.gpu(99))
+    for _ in range(2):
+        with pytest.raises(mx.MXNetError, match=r"'net_batchnorm0_gamma': gpu\(99\) was asked for"):
+            net(batch)
+    net.collect_params().reset_ctx(mx.cpu(1))
+    assert net(batch.as_in_context(mx.cpu(1))).context == mx.cpu(1)
+    values = net[0].gamma.data()
+    for change in (net.collect_params().reset_ctx,
+                   lambda ctx: net.initialize(ctx=ctx, force_reinit=True)):
+        with pytest.raises(mx.MXNetError, match=r"gpu\(99\) was asked for"):
+            change(mx.gpu(99))
+        assert net[0].gamma.data() is values and net[0].gamma.list_ctx() == [mx.cpu(1)]
+
+
+def test_a_gpu_that_a_cpu_stands_for_is_that_cpu_from_the_beginning(monkeypatch):
+    monkeypatch.setattr(CONFIG, "gpu_to_cpu", True)
+    each = Parameter("w", shape=(0,), allow_deferred_init=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        each.initialize(ctx=mx.gpu(98))
+    assert each.list_ctx() == [mx.cpu(98)]
