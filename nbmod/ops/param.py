@@ -20,8 +20,9 @@ import numpy as np
 
 from ..base import MXNetError, did_you_mean, warn_user
 
-__all__ = ["Shape", "Ints", "Floats", "DType", "HIDDEN_KEYS", "MAX_TENSORS", "has_negative_zero",
-           "is_hidden", "parse_params", "to_text", "field_types", "fields_of", "reader_of"]
+__all__ = ["Shape", "Ints", "Floats", "DType", "HIDDEN_KEYS", "MAX_TENSORS", "float_parameters",
+           "has_negative_zero", "is_hidden", "parse_params", "to_text", "field_types", "fields_of",
+           "reader_of"]
 
 Shape = tuple[int, ...]
 Ints = tuple[int | None, ...]
@@ -139,6 +140,12 @@ def field_types(cls: type) -> dict[str, Any]:
         words.update(getattr(sys.modules.get(base.__module__), "__dict__", {}))
     return {field.name: eval(field.type, words) if isinstance(field.type, str) else field.type
             for field in fields_of(cls)}
+
+
+@cache
+def float_parameters(cls: type) -> tuple[str, ...]:
+    """The names of the parameters of an op class that are single floating-point numbers."""
+    return tuple(name for name, kind in field_types(cls).items() if kind is float)
 
 
 @cache

@@ -124,9 +124,8 @@ def numbered() -> Iterator[Case]:
 
 def changed(sample: Sample) -> dict[str, Any]:
     """Other numbers in the parameters of a sample: valid rates stay valid."""
-    names, attrs = OPS.find(sample.op).numbers, dict(sample.attrs)
-    given = OPS.find(sample.op).from_attrs(attrs)
-    for name in ("scalar",) if isinstance(names, property) else names:
+    given, attrs = OPS.find(sample.op).from_attrs(dict(sample.attrs)), dict(sample.attrs)
+    for name in given.numbers or ("scalar",):   # of a power that is spelled out
         attrs[name] = (getattr(given, name) or 0.25) * 0.75
     return attrs
 

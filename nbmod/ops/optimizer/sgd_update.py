@@ -43,6 +43,7 @@ from ..elementwise.formula_op import kernels
 from ..elementwise.program import Assign, Program
 from ..jit import Kernel, pays_off
 from ..op import Call, Op, PartialType, Types
+from ..param import float_parameters
 from ..shape import ShapeMismatch, Shapes, is_known, size_of, unify_all
 
 __all__ = ["RunProgram", "Update", "distinct", "kernel_for", "make_program", "require_trainable",
@@ -91,6 +92,11 @@ class Update(Op):
         if "aux" in cls.__dict__ and "inputs" not in cls.__dict__:
             cls.inputs = ("weight", "grad", *cls.aux, *cls.scalars)
         super().__init_subclass__(**kwargs)
+
+    @property
+    def numbers(self) -> tuple[str, ...]:  # type: ignore[override]
+        cls: type = type(self)
+        return float_parameters(cls)
 
     def infer_shape(self, ins: Shapes, outs: Shapes) -> tuple[Shapes, Shapes]:
         shapes = dict(zip(self.inputs, ins, strict=True))
