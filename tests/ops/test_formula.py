@@ -22,6 +22,7 @@ from nbmod.ops.elementwise.codegen import ROW, collapse
 from nbmod.ops.elementwise.formula import (
     _select,
     evaluate,
+    functions_of,
     integer_type,
     names_in,
     rename,
@@ -100,8 +101,8 @@ def test_which_formulas_stay_among_the_integers():
 
 def test_numpy_writes_its_last_operation_to_the_output():
     x, out = np.ones(3, np.float32), np.empty(3, np.float32)
-    assert evaluate("x * 2", {"x": x}, out) is out
-    assert evaluate("where(x > 0, x, 1)", {"x": x}, out) is not out
+    assert functions_of("x * 2", ("x",)).into(x, out) is out
+    assert functions_of("where(x > 0, x, 1)", ("x",)).into is None
 
 
 # -- programs -----------------------------------------------------------------------------------
@@ -209,7 +210,7 @@ def test_conditions_are_numbers(dtype):
     for size in (5, 20_000):
         values = {name: np.resize(np.arange(-3, 4), size).astype(kind)
                   for name, kind in (("c", dtype), ("a", "float32"))}
-        found = evaluate("where(c, a, 7)", values, np.empty(size, np.float32))
+        found = evaluate("where(c, a, 7)", values)
         np.testing.assert_array_equal(found, np.where(values["c"] != 0, values["a"], 7))
 
 

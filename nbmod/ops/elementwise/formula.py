@@ -84,25 +84,13 @@ def rename(formula: str, names: Mapping[str, str]) -> str:
 # -- over arrays ----------------------------------------------------------------------------
 
 
-def evaluate(formula: str, values: Mapping[str, Any], out: np.ndarray | None = None) -> Any:
+def evaluate(formula: str, values: Mapping[str, Any]) -> Any:
     """Evaluate the formula over arrays and scalars, broadcast as in NumPy.
 
-    Arrays are float32 or float64, or integers where `integer_type` is None.  The result is `out`
-    itself if NumPy can write its last operation there directly (`out` has the result's type and
-    shape and may be one of the inputs), else a new array or scalar.
+    Arrays are float32 or float64, or integers where `integer_type` is None.  The result is a new
+    array or scalar.
     """
-    code, into = _compile(formula)
-    if out is None or into is None:
-        return eval(code, _numpy_words(), values)
-    return eval(into, _numpy_words(), {**values, "_out": out})
-
-
-@cache
-def _compile(formula: str) -> tuple[CodeType, CodeType | None]:
-    """Code that returns the value, and code that writes it to `_out` (None if no ufunc is last)."""
-    tree = parse(formula)
-    into = _writing(tree)
-    return _code(tree, formula), None if into is None else _code(into, formula)
+    return functions_of(formula, tuple(values)).value(*values.values())
 
 
 def _code(tree: ast.expr, title: str) -> CodeType:
@@ -128,7 +116,8 @@ class FormulaFunctions(NamedTuple):
 
     value: Callable[..., Any]
     into: Callable[..., Any] | None
-    """Writes to its last argument, an array as `evaluate` takes it; None where NumPy cannot."""
+    """Writes to its last argument, an array of the result's type and shape that may be one of the
+    others, and returns it; None where NumPy's last operation is not a ufunc."""
 
 
 @cache

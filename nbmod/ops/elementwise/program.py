@@ -123,9 +123,14 @@ def interpreted(program: Program, ins: Sequence[np.ndarray], outs: Sequence[np.n
         values[program.scalars[i]] = scalars[i]
     targets = [Accumulation(out, bool(add) and add[i])
                for i, out in enumerate(outs) if out is not None]
-    if len(plan.program.steps) == 1 and len(targets) == 1:
-        return partial(_run_step, plan.program.steps[0].formula, values, plan, *targets[0])
-    return partial(_run_all, values, plan, targets)
+    if not len(plan.program.steps) == len(targets) == 1:
+        return partial(_run_all, values, plan, targets)
+    (_, formula), = plan.program.steps
+    (out, adds), = targets
+    into = functions_of(formula, tuple(values)).into if plan.direct and not adds else None
+    if into is not None:
+        return partial(into, *values.values(), out)
+    return partial(_run_step, formula, values, plan, out, adds)
 
 
 Specialized = Callable[[Sequence[np.ndarray], Sequence[np.ndarray | None], Sequence[Any]], None]
@@ -246,11 +251,8 @@ def _conversions(program: Program, types: Mapping[str, np.dtype]) -> dict[str, n
 
 def _run_step(formula: str, values: Mapping[str, Any], plan: Evaluation, out: np.ndarray, adds: bool
               ) -> None:
-    """One formula, one output: NumPy may write its last operation directly to it."""
-    result = evaluate(formula, _as_computed(values, plan.converted),
-                      out if plan.direct and not adds else None)
-    if result is not out:
-        _store(result, plan, out, adds)
+    """One formula, one output."""
+    _store(evaluate(formula, _as_computed(values, plan.converted)), plan, out, adds)
 
 
 def _run_all(values: Mapping[str, Any], plan: Evaluation, targets: Sequence[Accumulation]) -> None:
