@@ -93,3 +93,35 @@ def test_indices_change_between_runs(monkeypatch):
         executor.arg_dict["index"][:] = index
         found, = executor.forward()
         np.testing.assert_array_equal(found.asnumpy(), np.eye(3, 2)[index])
+
+
+PICKS = [   # op, shape of data, shape of indices, parameters
+    (mx.sym.batch_take, (20, ROWS), (20,), {}),
+    (mx.sym.pick, (20, ROWS), (20,), {}),
+    (mx.sym.pick, (20, ROWS), (20, 1), {"keepdims": True}),
+    (mx.sym.pick, (20, ROWS, 3), (20, 3), {"axis": 1}),
+    (mx.sym.pick, (ROWS, 20), (20,), {"axis": 0, "mode": "wrap"}),
+]
+
+
+@pytest.mark.parametrize(("kind", "dtype"), [*[(kind, "float32") for kind in KINDS],
+                                             ("float32", "int32"), ("float32", "float16")])
+def test_kernels_pick_what_numpy_picks(kind, dtype, monkeypatch):
+    """For each position of the other axes; gradients are put in their places."""
+    for op, shape, places, options in PICKS:
+        data = (np.arange(np.prod(shape)).reshape(shape) + 1).astype(dtype)
+        head = mx.nd.array(np.arange(np.prod(places)).reshape(places) + 1, dtype=dtype)
+        found = []
+        for least in (1, data.size + 1):
+            monkeypatch.setattr(gather_scatter, "PICKED_FROM", least)
+            net = op(mx.sym.Variable("data"), mx.sym.Variable("index"), **options)
+            arrays = [mx.nd.array(array, dtype=array.dtype)
+                      for array in (data, indices(kind, head.size).reshape(places))]
+            gradient = mx.nd.full(shape, -1, dtype=dtype)
+            executor = net.bind(mx.cpu(), arrays, {"data": gradient})
+            out, = executor.forward(is_train=True)
+            executor.backward(head)
+            found.append((out.asnumpy(), gradient.asnumpy()))
+        for kernel, numpy in zip(*found, strict=True):
+            np.testing.assert_array_equal(kernel, numpy)
+        assert found[0][0].all() and np.count_nonzero(found[0][1]) == head.size

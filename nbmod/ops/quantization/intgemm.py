@@ -18,7 +18,7 @@ import numpy as np
 from ..nn.fully_connected import FullyConnected
 from ..op import Call, Op, PartialType, Run, Spec, Types
 from ..shape import PartialShape, Shapes
-from ..tensor.indexing import in_range
+from ..tensor.gather_scatter import in_range
 from .integer_sums import row_products, row_products_by_numpy
 from .quantize import Round
 from .ranges import (

@@ -23,7 +23,7 @@ from ...base import MXNetError
 from .. import OPS
 from ..dispatch import SPARSE, Prepare, find, implements
 from ..op import Call, Op
-from ..tensor.indexing import in_range
+from ..tensor.gather_scatter import in_range
 from .formats import (
     CSR,
     RowSparse,

@@ -14,7 +14,7 @@ import numpy as np
 from .. import OPS
 from ..dispatch import SPARSE, Prepare, find, implements
 from ..op import Backward, Call, Op
-from ..tensor.indexing import in_range
+from ..tensor.gather_scatter import in_range
 from .formats import CSR, RowSparse, as_dense, require_inside
 from .forms import Value, places_set
 from .products import multiply, multiply_transposed, sum_equal

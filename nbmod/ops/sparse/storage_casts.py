@@ -12,7 +12,7 @@ import numpy as np
 from ..elementwise.identity import Copy
 from ..op import Call, Op, Types, common_type
 from ..shape import ShapeMismatch, Shapes, unify
-from ..tensor.indexing import in_range
+from ..tensor.gather_scatter import in_range
 
 __all__ = ["CastStorage", "GetNNZ", "SparseRetain"]
 

@@ -10,7 +10,7 @@ Ops that only name or move elements keep every bit of them.
     reduce.py          sums, means, products, extrema, norms over axes
     repetition.py      `broadcast_*`: repetition along axes of size 1
     cumulative.py      `cumsum`
-    gather_scatter.py  kernels: rows at indices, and the scatter-add that is their gradient
+    gather_scatter.py  kernels: rows and elements at indices, and their gradients
     indexing.py        `take`, `Embedding`, `pick`, `gather_nd`, `one_hot` and the like
     rows.py            `index_copy`, `boolean_mask`, `index_array`, `khatri_rao`
     ordering.py        `topk`, `sort`, `argsort`

@@ -17,48 +17,21 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from ...base import OutOfRange
-from ..op import Op
+from ..op import Op, Run
 from ..param import DType, Shape
 from ..rules import common_type, copy_over, data_type, fill_zero, to_type
 from ..shape import PartialShape, ShapeMismatch, Shapes, normalize_axis, require_sizes, unify
 from .creation import dtype_named
-from .gather_scatter import add_rows, prepare_gather, row_adder
+from .gather_scatter import (
+    add_rows,
+    in_range,
+    prepare_gather,
+    prepare_pick,
+    put_rows,
+    row_adder,
+    to_integers,
+)
 from .reduce import reduced_shape
-
-__all__ = ["to_integers", "in_range"]
-
-
-def to_integers(index: np.ndarray) -> np.ndarray:
-    """Indices as int64: fractions truncated, NaN is 0, infinities very large."""
-    if index.dtype.kind != "f":
-        return index.astype(np.int64)
-    limit = 2.0 ** 62
-    if index.size and np.abs(index).max() < limit:  # which NaN is not
-        return index.astype(np.int64)
-    return np.clip(np.nan_to_num(index.astype(np.float64)), -limit, limit).astype(np.int64)
-
-
-def in_range(index: np.ndarray, size: int, mode: str = "clip") -> np.ndarray:
-    """Indices as int64 in [0, size): clipped, wrapped around, or an error (mode 'raise')."""
-    # Python numbers, as 65504 is the largest of float16; NaN is not in between.
-    if (index.size and np.minimum.reduce(index, axis=None).item() >= 0
-            and np.maximum.reduce(index, axis=None).item() <= size - 1):
-        return index.astype(np.int64)
-    whole = to_integers(index)
-    if mode == "wrap":
-        return np.remainder(whole, size, out=whole)
-    if mode == "raise":
-        _refuse_outside(whole, size)
-        return whole
-    np.maximum(whole, 0, out=whole)     # np.clip takes three times as long for a few
-    return np.minimum(whole, size - 1, out=whole)
-
-
-def _refuse_outside(index: np.ndarray, size: int) -> None:
-    wrong = (index < 0) | (index >= size)
-    if wrong.any():
-        raise OutOfRange(f"indices contain {index[wrong][0]}, expected values in [0, {size})")
 
 
 @dataclass(frozen=True)
@@ -93,10 +66,10 @@ class Gather(Op):
                                   out=outs[0].reshape(-1, width), mode="clip")
 
     def backward(self, ins, outs, call):
-        self._add(_put_rows if self.distinct else add_rows, ins, outs)
+        self._add(put_rows if self.distinct else add_rows, ins, outs)
 
     def prepare_backward(self, ins, outs, call):
-        return partial(self._add, _put_rows if self.distinct else row_adder(ins[0]), ins, outs)
+        return partial(self._add, put_rows if self.distinct else row_adder(ins[0]), ins, outs)
 
     def _add(self, add: Callable[[np.ndarray, np.ndarray, np.ndarray], None],
              ins: Sequence[np.ndarray], outs: Sequence[np.ndarray]) -> None:
@@ -194,11 +167,50 @@ class SparseEmbedding(Embedding, name="_contrib_SparseEmbedding"):
     deterministic: bool = False
 
 
-class BatchTake(Gather, name="batch_take"):
+class Picked(Gather):
+    """Base of the ops that read one element along `axis` for each position of the other axes."""
+
+    distinct: ClassVar = True
+    axis: int | None = -1
+    mode: str = "clip"
+
+    def width(self, x, index):
+        return 1
+
+    def rows(self, x, index):
+        axis = self._axis(len(x))
+        after = prod(x[axis + 1:])
+        picked = in_range(index.reshape(-1, after), x[axis], self.mode)
+        picked += np.arange(0, len(picked) * x[axis], x[axis], dtype=np.int64)[:, None]
+        if after > 1:
+            picked *= after
+            picked += np.arange(after)
+        return picked.reshape(-1)
+
+    def _axis(self, rank: int) -> int:
+        assert self.axis is not None
+        return self.axis % rank
+
+    def prepare(self, ins, outs, call):
+        x, index = ins
+        return self._kernel(x, index, outs[0]) or super().prepare(ins, outs, call)
+
+    def prepare_backward(self, ins, outs, call):
+        (g, index), (gx, gindex) = ins, outs
+        put = self._kernel(gx, index, g, True) if gx is not None and gindex is None else None
+        return put or super().prepare_backward(ins, outs, call)
+
+    def _kernel(self, x: np.ndarray, index: np.ndarray, picked: np.ndarray, puts: bool = False
+                ) -> Run | None:
+        if self.mode != "clip":
+            return None
+        return prepare_pick(x, index, picked, self._axis(x.ndim), puts)
+
+
+class BatchTake(Picked, name="batch_take"):
     """a[i, indices[i]] for `a` (..., K), with one index for each row of it; clipped."""
 
     inputs: ClassVar = ("a", "indices")
-    distinct: ClassVar = True
 
     def infer_shape(self, ins, outs):
         a, indices = ins[0], unify(ins[1], outs[0])
@@ -216,16 +228,9 @@ class BatchTake(Gather, name="batch_take"):
         dtype = common_type([ins[0], *outs])
         return [dtype, ins[1] or np.dtype(np.int32)], [dtype]
 
-    def width(self, x, index):
-        return 1
-
-    def rows(self, x, index):
-        picked = in_range(index.reshape(-1), x[-1])
-        return picked + np.arange(picked.size, dtype=np.int64) * x[-1]
-
 
 @dataclass(frozen=True)
-class Pick(Gather, name="pick", aliases=("choose_element_0index",)):
+class Pick(Picked, name="pick", aliases=("choose_element_0index",)):
     """The element at `index` along `axis`, for every position of the other axes."""
 
     shapes: ClassVar = "data (2, 3), index (2,), axis=1 -> (2,), with keepdims (2, 1)"
@@ -236,7 +241,6 @@ class Pick(Gather, name="pick", aliases=("choose_element_0index",)):
     inputs: ClassVar = ("data", "index")
     needs: ClassVar = ("ograd", "index")
     index_inputs: ClassVar = ("index",)
-    distinct: ClassVar = True
 
     def infer_shape(self, ins, outs):
         data, index = ins
@@ -248,26 +252,6 @@ class Pick(Gather, name="pick", aliases=("choose_element_0index",)):
         flat, full_rank = (reduced_shape(data, (axis,), keepdims) for keepdims in (False, True))
         wide = index is not None and len(index) == len(full_rank) != len(flat)
         return [data, full_rank if wide else flat], [full_rank if self.keepdims else flat]
-
-    def width(self, x, index):
-        return 1
-
-    def rows(self, x, index):
-        assert self.axis is not None
-        axis = self.axis % len(x)
-        after = prod(x[axis + 1:])
-        picked = in_range(index.reshape(-1, after), x[axis], self.mode)
-        picked += np.arange(0, len(picked) * x[axis], x[axis], dtype=np.int64)[:, None]
-        if after > 1:
-            picked *= after
-            picked += np.arange(after)
-        return picked.reshape(-1)
-
-
-def _put_rows(index: np.ndarray, g: np.ndarray, gx: np.ndarray) -> None:
-    """`add_rows` of indices that differ."""
-    gx.fill(0)
-    gx[index] = g
 
 
 @dataclass(frozen=True)
@@ -306,9 +290,7 @@ def _flat_rows(indices: np.ndarray, shape: Shape) -> np.ndarray:
     rows = np.zeros(indices[0].size, np.int64)
     for size, index in zip(shape, indices.reshape(len(indices), -1), strict=False):
         exact = index.astype(np.float64 if index.dtype.kind == "f" else np.int64)
-        whole = to_integers(np.where(exact < 0, exact + size, exact))
-        _refuse_outside(whole, size)
-        rows = rows * size + whole
+        rows = rows * size + in_range(np.where(exact < 0, exact + size, exact), size, "raise")
     return rows
 
 
