@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import nbmod as mx
 from nbmod.ops.elementwise import reduction_programs
 from nbmod.ops.elementwise.reduction_programs import fold
 
@@ -48,3 +49,13 @@ def test_kernels_reduce_as_numpy_does(axes, join, seed):
     want = JOINS[join].reduce(x.astype(np.float64), axis=which, keepdims=True)
     # Up to 20,736 roundings of 6e-8 in products; sums are pairwise or in float64.
     np.testing.assert_allclose(out, want, rtol=2e-3 if join == "multiply" else 1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int8", "int32", "int64"])
+@pytest.mark.parametrize("op", ["sum", "mean", "prod", "max", "min"])
+def test_a_single_term_is_its_reduction(op, dtype):
+    x = mx.nd.array([[-127, 3, 127]] if dtype[0] == "i" else [[np.nan, np.inf, 0.1]], dtype=dtype)
+    net = getattr(mx.sym, op)(mx.sym.Variable("x"), axis=0)
+    for found in (getattr(mx.nd, op)(x, axis=0), net.bind(mx.cpu(), [x]).forward()[0]):
+        assert found.shape == (3,)
+        assert found.asnumpy().tobytes() == x.asnumpy().tobytes()
