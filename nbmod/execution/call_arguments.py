@@ -9,6 +9,8 @@ import numpy as np
 
 from ..base import ArgumentError, ArgumentTypeError, Array, MXNetError, did_you_mean
 from ..ndarray import NDArray
+from ..ndarray.recording import RecordingScope
+from ..ops.device import device_of
 
 if TYPE_CHECKING:
     from .bind import Arrays
@@ -70,7 +72,11 @@ def load_head_gradients(targets: Mapping[int, NDArray], names: Sequence[str],
         if grad.shape != target.shape:
             raise MXNetError(f"backward: head gradient of {name!r} has shape {grad.shape}, "
                              f"expected {target.shape}")
-        grad.copyto(target)
+        if type(grad) is type(target) is NDArray and grad._ctx == target._ctx:
+            device_of(target._ctx).copy(grad._data, target._data)
+        else:
+            with RecordingScope(False, None):
+                grad.copyto(target)
 
 
 def _as_list(names: Sequence[str], out_grads: NDArray | Arrays | None) -> list[NDArray | None]:

@@ -172,6 +172,18 @@ def test_head_gradients_beyond_the_outputs_are_ignored():
     np.testing.assert_allclose(executor.grad_dict["x"].asnumpy(), 2 * array(3), rtol=1e-6)
 
 
+@pytest.mark.parametrize("stype", ["default", "row_sparse"])
+def test_head_gradients_may_be_recorded(stype):
+    """They are copied, and the copy is no part of the recorded computation."""
+    executor, head = bound(mx.sym.Variable("x") * 2, x=array(3, 2)), mx.nd.ones((3, 2))
+    head.attach_grad()
+    with mx.autograd.record():
+        for scale in (1, 5):
+            executor.forward(is_train=True)
+            executor.backward([(head * scale).tostype(stype)])
+            np.testing.assert_array_equal(executor.grad_dict["x"].asnumpy(), 2 * scale)
+
+
 def test_head_gradients_are_needed_only_where_they_are_read():
     x = mx.sym.Variable("x")
     executor = bound(mx.sym.Group([x * 2, mx.sym.make_loss(x)]), x=array(2))
