@@ -382,9 +382,14 @@ class _FusedStep:
         if self._kinds != list(map(type, ops)):
             self._prepare(ops)
         values: dict[int, list[float]] = {}  # of operators that parameters share
+        same: tuple[Op | None, Op | None] = None, None
         for row, position in enumerate(self._fused):
-            op = ops[position]
-            if op != self._ops[row]:
+            op, former = ops[position], self._ops[row]
+            if op is same[0] and former is same[1]:
+                continue
+            if op == former:
+                same = op, former
+            else:
                 assert isinstance(op, Update)
                 if id(op) not in values:
                     values[id(op)] = op.scalar_values(self._programs[row])
