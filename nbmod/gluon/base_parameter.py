@@ -494,8 +494,9 @@ class Parameter:
 
     def list_grad(self) -> list[NDArray]:
         """Return the gradients on all devices, in the order of `list_ctx`."""
-        self._require_grad()
-        return list(self._check_and_get(self._grad, list))
+        if self._grad is None:
+            self._require_grad()
+        return list(self._grad or self._check_and_get(None, list))
 
     def _require_grad(self) -> None:
         if self._data is not None and self._grad is None:

@@ -7,9 +7,9 @@ which steps all parameters there by one call.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from types import NoneType
-from typing import Any
+from typing import Any, NamedTuple
 
 from .. import optimizer as opt
 from ..base import ArgumentError, ArgumentTypeError, CheckError, MXNetError, wrong_type
@@ -17,8 +17,10 @@ from ..context import Context
 from ..kvstore import KVStore, KVStoreBase, create, takes_lists
 from ..module.store_updates import _create_kvstore
 from ..ndarray import NDArray
+from ..ndarray.tape import fresh_gradient, set_fresh_gradient
 from ..optimizer import Optimizer
 from ..optimizer.state_files import load_states_file, save_states_file
+from ..optimizer.update_step import Index
 from .base_block import Block
 from .parameter import Parameter
 
@@ -27,6 +29,14 @@ __all__ = ["Trainer"]
 
 class StepError(MXNetError, UserWarning):
     """A step that cannot be meant, where MXNet raises UserWarning."""
+
+
+class _Update(NamedTuple):
+    """The arguments of an updater."""
+
+    indices: list[Index]
+    gradients: list[NDArray]
+    weights: list[NDArray]
 
 
 class Trainer:
@@ -332,9 +342,10 @@ class Trainer:
                 "update_on_kvstore=True and when distributed kvstore is used.")
         self._optimizer.rescale_grad = scale
 
-    def _trained(self) -> Iterator[tuple[int, Parameter]]:
+    def _trained(self) -> list[tuple[int, Parameter]]:
         """Index and parameter of those with gradients."""
-        return ((index, each) for index, each in enumerate(self._params) if each.grad_req != "null")
+        return [(index, each) for index, each in enumerate(self._params)
+                if each._grad_req != "null"]
 
     def _allreduce_grads(self) -> None:
         """Let the store sum the gradients of each parameter, or update it by their sum."""
@@ -368,22 +379,23 @@ class Trainer:
         scaler: Any = getattr(self, "_amp_loss_scaler", None)
         if scaler is not None and scaler.has_overflow(self._params):
             return
-        updates: list[list[tuple[int, NDArray, NDArray]]] = [[] for _ in self._updaters]
+        updates = [_Update([], [], []) for _ in self._updaters]
         for index, each in self._trained():
             for update, weight, gradient in zip(updates, _arrays(each), each.list_grad(),
                                                 strict=True):
-                if weight._fresh_grad:
-                    update.append((index, gradient, weight))
+                if fresh_gradient(weight):
+                    update.indices.append(index)
+                    update.gradients.append(gradient)
+                    update.weights.append(weight)
                 elif not ignore_stale_grad:
                     raise _stale(each, weight)
         if self._update_on_kvstore:
             return
         for updater, update in zip(self._updaters, updates, strict=True):
-            if update:
-                indices, gradients, arrays = zip(*update, strict=True)
-                for weight in arrays:
-                    weight._fresh_grad = False
-                updater([*indices], [*gradients], [*arrays])
+            for weight in update.weights:
+                set_fresh_gradient(weight, False)
+            if update.indices:
+                updater(*update)
 
     # -- states -------------------------------------------------------------------------------
 
@@ -448,7 +460,7 @@ def _stale(parameter: Parameter, array: NDArray) -> StepError:
 
 def _arrays(parameter: Parameter) -> list[NDArray]:
     """The values of a parameter on all contexts, sparse ones, too."""
-    return parameter._check_and_get(parameter._data, list)
+    return parameter._data or parameter._check_and_get(None, list)
 
 
 def _parameter_list(params: Any) -> list[Parameter]:
