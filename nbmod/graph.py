@@ -124,11 +124,14 @@ def topological_order(entries: Iterable[Entry], known: Iterable[Node] = ()) -> l
         stack: list[tuple[Node, Iterator[Entry]]] = [(root.node, iter(root.node.inputs))]
         while stack:
             node, inputs = stack[-1]
-            for entry in inputs:
-                if id(entry.node) not in seen:
-                    seen.add(id(entry.node))
-                    stack.append((entry.node, iter(entry.node.inputs)))
+            for source, _ in inputs:
+                if id(source) in seen:
+                    continue
+                seen.add(id(source))
+                if source.inputs:
+                    stack.append((source, iter(source.inputs)))
                     break
+                order.append(source)
             else:
                 stack.pop()
                 order.append(node)
@@ -192,7 +195,7 @@ class Graph:
     @cached_property
     def variables(self) -> list[Node]:
         """Variable nodes in topological order: arguments and auxiliary states together."""
-        return [node for node in self.nodes if node.is_variable]
+        return [node for node in self.nodes if node.op is None]
 
     @property
     def arguments(self) -> list[Node]:

@@ -18,7 +18,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 
@@ -160,8 +160,8 @@ def _structure(graph: Graph, places: Places, wrt: Sequence[Recorded]) -> Hashabl
         key += places[id(node)], index
         if node.op is None:     # the kinds of its readers, which tell the shape, may lack
             key.append(node.specs[index])   # type: ignore[attr-defined]
-    for node in graph.nodes:
-        assert isinstance(node, Recorded)
+    nodes = cast("list[Recorded]", graph.nodes)
+    for node in nodes:
         if node.op is None:
             key.append(device_of(node.ctx))
         elif node.kind is None:
