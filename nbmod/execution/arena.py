@@ -146,8 +146,11 @@ class Memory:
 
     def is_owned_by(self, tenant: Tenant) -> bool:
         """Whether the values in the arenas are still those of `tenant`."""
-        holders = [self._arenas[space].holder for space in self.plan.arena]
-        return all(holder is not None and holder() is tenant for holder in holders)
+        for space in self.plan.arena:
+            holder = self._arenas[space].holder
+            if holder is None or holder() is not tenant:
+                return False
+        return True
 
 
 class BlockMemory:

@@ -186,7 +186,8 @@ class CachedOp:
         """
         inputs = self._by_name(args)
         ctx = _context(inputs, default_ctx)
-        inputs |= {name: array_on(ctx) for name, array_on in self._per_call.items()}
+        if self._per_call:
+            inputs |= {name: array_on(ctx) for name, array_on in self._per_call.items()}
         bound = self._parameters_on(ctx)
         if bound.recorded and STATE.recording:
             inputs |= {name: array for name, array in bound.recorded.items() if live_entry(array)}
@@ -362,12 +363,13 @@ def _with_own_names(entries: Sequence[Entry]) -> list[Entry]:
 def _context(inputs: Mapping[str, NDArray], default: Context | None) -> Context:
     if not inputs:
         return resolve(default or current_context())
-    contexts = {computing(array._ctx): name for name, array in inputs.items()}
-    if len(contexts) > 1:
-        listed = ", ".join(f"{name!r} on {ctx}" for ctx, name in contexts.items())
+    first, *others = [computing(array._ctx) for array in inputs.values()]
+    if any([ctx != first for ctx in others]):
+        names = {computing(array._ctx): name for name, array in inputs.items()}
+        listed = ", ".join(f"{name!r} on {ctx}" for ctx, name in names.items())
         raise MXNetError(f"CachedOp: inputs are on several contexts: {listed}; bring them together "
                          "with as_in_context")
-    return next(iter(contexts))
+    return first
 
 
 def _copy(source: NDArray, target: NDArray) -> None:

@@ -99,7 +99,4 @@ def _copied(array: NDArray) -> NDArray:
     """A copy, of memory of its own."""
     if array.is_sparse:
         return array.copy()
-    device = device_of(array._ctx)
-    data = device.empty(array._data.shape, array._data.dtype)
-    device.copy(array._data, data)
-    return NDArray(data, array._ctx)
+    return NDArray(device_of(array._ctx).duplicate(array._data), array._ctx)

@@ -207,9 +207,9 @@ class Slot:
 
     def find(self, signature: Hashable) -> NetworkCall | None:
         """The executor for calls of a signature."""
-        call = self.calls.pop(signature, None)
-        if call is not None:
-            self.calls[signature] = call
+        call = self.calls.get(signature)
+        if call is not None and len(self.calls) > 1:
+            self.calls[signature] = self.calls.pop(signature)
         return call
 
     def add(self, signature: Hashable, call: NetworkCall) -> None:

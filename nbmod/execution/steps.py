@@ -380,11 +380,13 @@ class PlannedProgram:
         bound = self.bound or self.materialize()
         self._memory.own(self)
         watchers = [*self._checks, *self.watchers, *observers]
-        run = partial(run_watched, watchers) if watchers else run_steps
         try:
             # Infinity and NaN are results, not events.
             with self._floating_point(bool(self.binding.exact)), np.errstate(all="ignore"):
-                run(bound, first, last)
+                if watchers:
+                    run_watched(watchers, bound, first, last)
+                else:
+                    run_steps(bound, first, last)
         finally:
             if mutation.is_watched():
                 mutation.written_owners(self._written_owners(bound, self.modes.current.is_train))

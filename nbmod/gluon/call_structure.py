@@ -51,7 +51,7 @@ def flatten(value: Any, what: str) -> tuple[Flat, Format]:
     flat: Flat = []
     formats: list[Format] = []
     for each in value:
-        inner, form = flatten(each, what)
+        inner, form = ([each], 0) if isinstance(each, NDArray) else flatten(each, what)
         flat += inner
         formats.append(form)
     return flat, formats
@@ -86,7 +86,7 @@ def agree(form: Format, other: Format) -> bool:
     form, other : Format
         Formats of the arguments of two calls.
     """
-    return _stripped(form) == _stripped(other)
+    return form == other or _stripped(form) == _stripped(other)
 
 
 def _stripped(form: Format) -> Format:
@@ -108,15 +108,14 @@ def devices_of(args: Sequence[Any]) -> list[Context]:
     ValueError
         If there are arrays and symbols, or neither.
     """
-    if len(args) == 1 and isinstance(args[0], NDArray):
-        return [computing(args[0].context)]
-    contexts: dict[Context, None] = {}
+    contexts: list[Context] = []
     has_symbols = False
     waiting = [*args]
     while waiting:
         value = waiting.pop(0)
         if isinstance(value, NDArray):
-            contexts[computing(value.context)] = None
+            if (ctx := computing(value._ctx)) not in contexts:
+                contexts.append(ctx)
         elif isinstance(value, Symbol):
             has_symbols = True
         elif isinstance(value, (list, tuple)):
@@ -127,7 +126,7 @@ def devices_of(args: Sequence[Any]) -> list[Context]:
         hint = "" if has_symbols else "; mx.nd.array makes arrays of numbers, lists and NumPy's"
         raise ArgumentError(f"In HybridBlock, {start}. Please check the type of the args: "
                             f"{list(map(_type_name, args))}{hint}")
-    return [*contexts]
+    return contexts
 
 
 def _type_name(value: object) -> str:

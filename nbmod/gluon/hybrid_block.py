@@ -242,21 +242,24 @@ class HybridBlock(Block):
             part._traced_by.append(weakref.ref(self))
 
     def _call_cached_op(self, *args: Any) -> Any:
-        with _TRACING:
-            if self._cached_op is None:
-                self._build_cache(*args)
+        call = self._cached_op
+        if call is None:
+            with _TRACING:
+                call = self._cached_op = self._cached_op or self._new_cached_op(*args)
         flat, form = flatten(args, "input")
-        assert self._cached_op is not None and self._out_format is not None
         if self._in_format is None or not agree(form, self._in_format):
             raise ArgumentError("The argument structure of HybridBlock does not match the cached "
                                 f"version. Stored format = {self._in_format}, input format = "
                                 f"{form}; hybridize() again for another structure")
         arrays = [each for each in flat if each is not None]
         try:
-            outputs = self._cached_op(*arrays)
+            outputs = call(*arrays)
         except DeferredInitializationError:
             self._finish_deferred(*args)
-            outputs = self._cached_op(*arrays)
+            outputs = call(*arrays)
+        if self._out_format == 0:
+            return outputs
+        assert self._out_format is not None
         return regroup([outputs] if isinstance(outputs, NDArray) else outputs, self._out_format)
 
     @property
@@ -309,7 +312,7 @@ class HybridBlock(Block):
         self.hybridize(True, backend=backend, clear=clear, **kwargs)
         self(x, *args)
 
-    def _build_cache(self, *args: Any) -> None:
+    def _new_cached_op(self, *args: Any) -> CachedOp:
         inputs, outputs = self._get_graph(*args)
         names = [each.name or "" for each in inputs]
         parameters = self.collect_params()
@@ -325,12 +328,13 @@ class HybridBlock(Block):
                       "intended?")
         own = {name: each for name, each in parameters.items() if name in used}
         computed = {name: each.data for name, each in own.items() if each._is_computed}
-        self._cached_op = CachedOp(outputs, self._flags, names, lambda ctx: {
+        call = CachedOp(outputs, self._flags, names, lambda ctx: {
             name: each.data(ctx) for name, each in own.items() if name not in computed}, computed)
         for parameter in own.values():
-            parameter._users.add(self._cached_op)
+            parameter._users.add(call)
         if self._op_hook is not None:
-            self._op_hook.watch(self._cached_op, outputs)
+            self._op_hook.watch(call, outputs)
+        return call
 
     # -- inference --------------------------------------------------------------------------------
 

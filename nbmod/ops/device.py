@@ -140,6 +140,12 @@ class Device:
         """
         raise NotImplementedError
 
+    def duplicate(self, array: Any) -> Any:
+        """A copy of `array`, which is on this device."""
+        copy = self.empty(array.shape, array.dtype)
+        self.copy(array, copy)
+        return copy
+
     def full(self, shape: Sequence[int], dtype: DTypeLike, value: float) -> Any:
         """An array filled with `value`."""
         return self.from_numpy(np.full(shape, value, dtype))
@@ -249,6 +255,9 @@ class Cpu(Device):
         else:
             with np.errstate(invalid="ignore", over="ignore"):
                 np.copyto(dst, src, casting="unsafe")
+
+    def duplicate(self, array: np.ndarray) -> np.ndarray:
+        return np.array(array, order="C") if array.nbytes < LARGE else self.from_numpy(array)
 
     def multi_tensor_apply(self, updates: Sequence[Any]) -> Any:
         from .optimizer.multi_tensor_apply import multi_tensor_apply
