@@ -26,6 +26,15 @@ class _DefaultContext:
         return current_context()
 
 
+class _Scopes(threading.local):
+    """The default context of a thread, and those of the `with` statements around."""
+
+    value: Context | None = None
+
+    def __init__(self) -> None:
+        self.outer: list[Context | None] = []
+
+
 class _ContextType(type):
     """Metaclass that lets old programs set `Context.default_ctx`, of the current thread."""
 
@@ -75,12 +84,12 @@ class Context(metaclass=_ContextType):
     devtype2str: ClassVar[dict[int, str]] = {1: "cpu", 2: "gpu", 3: "cpu_pinned", 5: "cpu_shared"}
     devstr2type: ClassVar[dict[str, int]] = {text: flag for flag, text in devtype2str.items()}
     default_ctx = _DefaultContext()
-    _default = threading.local()
+    _default = _Scopes()
 
     device_typeid: int
     device_id: int
 
-    __slots__ = ("device_typeid", "device_id", "_outer")
+    __slots__ = ("device_typeid", "device_id")
 
     def __init__(self, device_type: str | Context, device_id: int = 0):
         if isinstance(device_type, Context):
@@ -90,7 +99,6 @@ class Context(metaclass=_ContextType):
         else:
             raise MXNetError(f"Context: device_type is {device_type!r}, expected one of "
                              f"{sorted(self.devstr2type)}")
-        self._outer: list[Context | None] = []
 
     @property
     def device_type(self) -> str:
@@ -103,8 +111,8 @@ class Context(metaclass=_ContextType):
         return self.device_typeid == 2
 
     def __eq__(self, other: object) -> bool:
-        return (isinstance(other, Context) and self.device_typeid == other.device_typeid
-                and self.device_id == other.device_id)
+        return self is other or (isinstance(other, Context) and self.device_id == other.device_id
+                                 and self.device_typeid == other.device_typeid)
 
     def __hash__(self) -> int:
         return hash((self.device_typeid, self.device_id))
@@ -116,12 +124,13 @@ class Context(metaclass=_ContextType):
         return Context, (self.device_type, self.device_id)
 
     def __enter__(self) -> Context:
-        self._outer.append(getattr(self._default, "value", None))
-        self._default.value = self
+        scopes = self._default
+        scopes.outer.append(scopes.value)
+        scopes.value = self
         return self
 
     def __exit__(self, *exc: object) -> None:
-        self._default.value = self._outer.pop()
+        self._default.value = self._default.outer.pop()
 
     def empty_cache(self) -> None:
         """Accepted for compatibility; has no effect: nbmod keeps no pool of freed device memory."""
@@ -189,7 +198,7 @@ def current_context() -> Context:
     >>> mx.current_context()
     cpu(0)
     """
-    return getattr(Context._default, "value", None) or cpu(0)
+    return Context._default.value or _HOST
 
 
 def num_gpus() -> int:

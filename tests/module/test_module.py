@@ -597,6 +597,28 @@ def test_the_default_context_can_be_set_under_its_old_name():
         mx.Context.default_ctx = "gpu"
 
 
+def test_threads_share_a_context_object():
+    """Each returns to its own one, in whichever order their blocks end."""
+    shared, entered, left, found = mx.cpu(1), threading.Event(), threading.Event(), []
+
+    def enter():
+        with mx.cpu(3):
+            with shared:
+                entered.set()
+                left.wait(60)
+            found.append(mx.current_context())
+
+    thread = threading.Thread(target=enter)
+    with mx.cpu(2):
+        with shared:
+            thread.start()
+            assert entered.wait(60)
+        found.append(mx.current_context())
+        left.set()
+        thread.join()
+    assert found == [mx.cpu(2), mx.cpu(3)]
+
+
 def test_a_file_that_lacks_a_parameter_is_named(tmp_path):
     """In MXNet it is 0 after `load` and `bind`, without a word."""
     prefix = str(tmp_path / "net")
