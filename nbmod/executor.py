@@ -8,7 +8,7 @@ where an array has no elements.  `forward` and `backward` load arrays, run and r
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, overload
 from weakref import WeakValueDictionary
@@ -268,7 +268,7 @@ class Executor:
         if self._first is not None or not self._suffices[bool(is_train)]:
             self._ran = self._substitute(bool(is_train))
         self._ran.forward(bool(is_train), self._observers())
-        if self._ran.outputs is not self.outputs:
+        if self._ran is not self._program and self._ran.outputs is not self.outputs:
             for mine, other in zip(self.outputs, self._ran.outputs, strict=True):
                 other.copyto(mine)
         return self.outputs
@@ -316,9 +316,10 @@ class Executor:
             self._first = None
         return self._first or self._program
 
-    def _observers(self) -> list[StepWatcher]:
+    def _observers(self) -> Sequence[StepWatcher]:
         """Watchers of the steps of any program."""
-        return [one for one in (self._monitor, Executor.profiler) if one is not None]
+        return () if self._monitor is Executor.profiler is None else [
+            one for one in (self._monitor, Executor.profiler) if one is not None]
 
     @cached_property
     def _unchanged(self) -> PlannedProgram:

@@ -61,6 +61,10 @@ def load_head_gradients(targets: Mapping[int, NDArray], names: Sequence[str],
     grads = _as_list(names, out_grads)
     for position, target in targets.items():
         grad = grads[position] if position < len(grads) else None
+        if type(grad) is type(target) is NDArray and grad._data.shape == target._data.shape and (
+                device_of(grad._ctx) is device_of(target._ctx)):
+            device_of(target._ctx).copy(grad._data, target._data)
+            continue
         name = names[position]
         if grad is None:
             raise MXNetError(f"backward: output {name!r} is not a loss, so its head gradient "
@@ -72,21 +76,18 @@ def load_head_gradients(targets: Mapping[int, NDArray], names: Sequence[str],
         if grad.shape != target.shape:
             raise MXNetError(f"backward: head gradient of {name!r} has shape {grad.shape}, "
                              f"expected {target.shape}")
-        if type(grad) is type(target) is NDArray and grad._ctx == target._ctx:
-            device_of(target._ctx).copy(grad._data, target._data)
-        else:
-            with RecordingScope(False, None):
-                grad.copyto(target)
+        with RecordingScope(False, None):
+            grad.copyto(target)
 
 
 def _as_list(names: Sequence[str], out_grads: NDArray | Arrays | None) -> list[NDArray | None]:
+    if isinstance(out_grads, (list, tuple)):
+        return [*out_grads]
     if out_grads is None:
         return []
     if isinstance(out_grads, NDArray):
         return [out_grads]
     if isinstance(out_grads, Mapping):
         return [out_grads.get(name) for name in names]
-    if not isinstance(out_grads, (list, tuple)):
-        raise TypeError(f"backward: out_grads is a {type(out_grads).__name__}, expected an "
-                        "NDArray, a list of them, or a dict by output name")
-    return list(out_grads)
+    raise TypeError(f"backward: out_grads is a {type(out_grads).__name__}, expected an NDArray, a "
+                    "list of them, or a dict by output name")

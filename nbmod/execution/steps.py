@@ -379,12 +379,11 @@ class PlannedProgram:
         """Call the steps from `first` to `last`."""
         bound = self.bound or self.materialize()
         self._memory.own(self)
-        watchers = [*self._checks, *self.watchers, *observers]
         try:
             # Infinity and NaN are results, not events.
             with self._floating_point(bool(self.binding.exact)), np.errstate(all="ignore"):
-                if watchers:
-                    run_watched(watchers, bound, first, last)
+                if self._checks or self.watchers or observers:
+                    run_watched([*self._checks, *self.watchers, *observers], bound, first, last)
                 else:
                     run_steps(bound, first, last)
         finally:
