@@ -73,12 +73,16 @@ SPINS = 10_000
 50 us apart; with threads awake, a kernel starts in 3 us instead of 33."""
 
 class _ThreadMode(threading.local):
-    """The state of a Python thread: the mode (thread, denormals' bits) that its kernels run in."""
+    """The state of a Python thread: the mode (thread, denormals' bits) that its kernels run in.
+
+    `switch_here` writes the former bits to `bits`.
+    """
 
     def __init__(self) -> None:
         self.identity = object()
         self.mode: tuple | None = None
         self.threads: int | None = None
+        self.bits = np.zeros(1, np.int64)
 
 
 _gate = fresh(threading.RLock())
@@ -264,15 +268,16 @@ class denormals:
 
     def __init__(self, keep: bool):
         self._bits = 0 if keep else _flush_bits()
-        self._before = np.empty(1, np.int64)
 
     def __enter__(self) -> None:
-        switch_here(self._before, self._bits)
+        before = _thread.bits
+        switch_here(before, self._bits)
+        self._before = int(before[0])
         self._mode, _thread.mode = _thread.mode, (_thread.identity, self._bits)
 
     def __exit__(self, *_: Any) -> None:
-        _thread.mode, bits = self._mode, self._before[0]
-        switch_here(self._before, bits)
+        _thread.mode = self._mode
+        switch_here(_thread.bits, self._before)
 
 
 @cache
