@@ -364,7 +364,7 @@ def _context(inputs: Mapping[str, NDArray], default: Context | None) -> Context:
     if not inputs:
         return resolve(default or current_context())
     first, *others = [computing(array._ctx) for array in inputs.values()]
-    if any([ctx != first for ctx in others]):
+    if any([ctx is not first and ctx != first for ctx in others]):
         names = {computing(array._ctx): name for name, array in inputs.items()}
         listed = ", ".join(f"{name!r} on {ctx}" for ctx, name in names.items())
         raise MXNetError(f"CachedOp: inputs are on several contexts: {listed}; bring them together "

@@ -400,11 +400,13 @@ class Block:
 
     def __call__(self, *args: Any) -> Any:
         """Call `forward`, between the hooks."""
-        for before in [*self._forward_pre_hooks.values()]:
-            before(self, args)
+        if self._forward_pre_hooks:
+            for before in [*self._forward_pre_hooks.values()]:
+                before(self, args)
         out = self.forward(*args)
-        for after in [*self._forward_hooks.values()]:
-            after(self, args, out)
+        if self._forward_hooks:
+            for after in [*self._forward_hooks.values()]:
+                after(self, args, out)
         return out
 
     def forward(self, *args: Any) -> Any:
