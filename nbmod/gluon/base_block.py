@@ -66,7 +66,7 @@ class Block:
         self._forward_pre_hooks: dict[int, Callable[..., Any]] = {}
 
     def _alias(self) -> str:
-        """What names of blocks without a prefix begin with."""
+        """Kind of block, in names of blocks without a prefix."""
         return self._hint or type(self).__name__.lower()
 
     @safe_repr

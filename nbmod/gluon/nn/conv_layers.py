@@ -13,8 +13,8 @@ from .activations import Activation
 from .pooling_layers import *  # noqa: F403
 from .pooling_layers import Size, _Pooling, _sizes  # noqa: F401 - programs take _Pooling from here
 
-__all__ = ["Conv1D", "Conv1DTranspose", "Conv2D", "Conv2DTranspose", "Conv3D", "Conv3DTranspose",
-           *pooling_layers.__all__]
+__all__ = ["Conv1D", "Conv1DTranspose", "Conv2D", "Conv2DTranspose", "Conv3D", "Conv3DTranspose"]
+__all__ += pooling_layers.__all__    # type checkers understand this form alone
 
 
 def _infer_weight_shape(op_name: str, data_shape: tuple[int, ...], kwargs: dict[str, Any]

@@ -16,6 +16,6 @@ from .batch_processor import BatchProcessor
 from .estimator import Estimator
 from .event_handler import *  # noqa: F403
 
-__all__ = ["BatchProcessor", "Estimator", "batch_processor", "estimator", "event_handler", "utils",
-           *event_handler.__all__]
+__all__ = ["BatchProcessor", "Estimator", "batch_processor", "estimator", "event_handler", "utils"]
+__all__ += event_handler.__all__
 __dir__ = __all__.copy

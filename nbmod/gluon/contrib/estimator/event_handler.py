@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from .estimator import Estimator
 
 __all__ = ["CheckpointHandler", "EarlyStoppingHandler", "GradientUpdateHandler", "LoggingHandler",
-           "MetricHandler", "StoppingHandler", "ValidationHandler", *events.__all__]
+           "MetricHandler", "StoppingHandler", "ValidationHandler"]
+__all__ += events.__all__    # type checkers understand this form alone
 __dir__ = __all__.copy
 
 
