@@ -184,17 +184,15 @@ class Trainer:
     def _init_params(self) -> None:
         """Put parameters into the store, but for those whose shapes are not known yet."""
         assert self._kv_initialized
-        waiting = [each for each in self._params_to_init if each._deferred_init]
-        store = self._kvstore
-        for each in self._params_to_init if store is not None else ():
-            if each not in waiting:
-                assert store is not None
+        store: Any = self._kvstore
+        for each in self._params_to_init:
+            if store is not None and not each._deferred_init:
                 index, arrays = self._param2idx[id(each)], _arrays(each)
                 if each._stype == "default":
                     store.broadcast(index, arrays[0].copy(), arrays)
                 else:
-                    store.init(index, arrays[0])  # type: ignore[attr-defined]  # as in MXNet
-        self._params_to_init = waiting
+                    store.init(index, arrays[0])
+        self._params_to_init = [each for each in self._params_to_init if each._deferred_init]
 
     def _replace(self, parameter: Parameter) -> None:
         """Go on from other values of a parameter, which are about to be set."""

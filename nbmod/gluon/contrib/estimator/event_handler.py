@@ -286,8 +286,7 @@ class LoggingHandler(TrainBegin, TrainEnd, EpochBegin, EpochEnd, BatchBegin, Bat
     def __init__(self, log_interval: int | str = "epoch",
                  metrics: EvalMetric | list[EvalMetric] | None = None, priority: float = math.inf):
         log_interval = plain_numbers(log_interval)
-        is_number = isinstance(log_interval, int)
-        if log_interval != "epoch" and not (is_number and int(log_interval) > 0):
+        if log_interval != "epoch" and not (isinstance(log_interval, int) and log_interval > 0):
             raise ArgumentError("log_interval must be either an integer or string 'epoch', and "
                                 f"at least 1; it is {log_interval!r}")
         self.metrics = _check_metrics(metrics)
