@@ -104,6 +104,36 @@ def test_parameters_are_initialized_by_the_first_call_and_kept_in_files(tmp_path
         net(np.ones((1, 3)))
 
 
+class Shifted(mx.gluon.HybridBlock):
+    """A parameter that states no element type."""
+
+    def __init__(self):
+        super().__init__()
+        self.shift = self.params.get("shift", shape=(3,), dtype=None)
+
+    def hybrid_forward(self, F, x, shift):
+        return F.broadcast_add(x, shift)
+
+
+def test_types_are_found_without_a_call():
+    net = Shifted()
+    net.infer_type(mx.nd.ones((1, 3), dtype="float64"))
+    assert net.shift.dtype == np.float64
+    with pytest.raises(MXNetError, match="float64 and float32 do not agree"):
+        mx.gluon.nn.Dense(2).infer_type(mx.nd.ones((1, 3), dtype="float64"))
+
+
+def test_variables_of_one_name_are_one_parameter_which_a_dict_may_share():
+    data, first, second = (mx.sym.var(name) for name in ("data", "w", "w"))
+    shared = {"w": mx.gluon.Parameter("w", shape=(3,), init="ones")}
+    net = mx.gluon.SymbolBlock(data * first + second, data, shared)
+    net.initialize()
+    assert list(net.collect_params()) == ["w"] and net.params["w"] is shared["w"]
+    assert net(2 * mx.nd.ones(3)).asnumpy().tolist() == [3, 3, 3]
+    with pytest.raises(ValueError, match="symbols of structure .0, 0. are given, expected .0."):
+        net(data, first)
+
+
 def test_gradients_are_set_to_zero_and_constants_have_none():
     net = block()
     net.initialize()
