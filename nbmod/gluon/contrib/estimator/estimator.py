@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import logging
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 from ....base import ArgumentError, CheckError, warn_user
@@ -310,27 +311,19 @@ class Estimator:
     def _prepare_default_handlers(self, val_data: DataLoader | None, event_handlers: Handlers
                                   ) -> list[EventHandler]:
         """Return the handlers of `fit` in their order, with those that are missing."""
-        handlers = _check_event_handlers(event_handlers)
-        added: list[EventHandler] = [StoppingHandler(self.max_epoch, self.max_batch)]
-        if _has_none(handlers, GradientUpdateHandler):
-            added.append(GradientUpdateHandler())
-        if _has_none(handlers, MetricHandler):
-            added.append(MetricHandler(self.train_metrics))
-        if val_data is not None and _has_none(handlers, ValidationHandler):
-            added.append(ValidationHandler(val_data, self.evaluate))
-        if _has_none(handlers, LoggingHandler):
-            added.append(LoggingHandler(metrics=self.train_metrics))
-        return _in_order(handlers, added, [*self.train_metrics, *self.val_metrics])
+        defaults = [GradientUpdateHandler(), MetricHandler(self.train_metrics),
+                    LoggingHandler(metrics=self.train_metrics)]
+        if val_data is not None:
+            defaults.append(ValidationHandler(val_data, self.evaluate))
+        handlers, missing = _with_missing(event_handlers, defaults)
+        missing.append(StoppingHandler(self.max_epoch, self.max_batch))
+        return _in_order(handlers, missing, [*self.train_metrics, *self.val_metrics])
 
     def _prepare_default_validation_handlers(self, event_handlers: Handlers) -> list[EventHandler]:
         """Return the handlers of `evaluate` in their order, with those that are missing."""
-        handlers = _check_event_handlers(event_handlers)
-        added: list[EventHandler] = []
-        if _has_none(handlers, MetricHandler):
-            added.append(MetricHandler(self.val_metrics))
-        if _has_none(handlers, LoggingHandler):
-            added.append(LoggingHandler(metrics=self.val_metrics))
-        return _in_order(handlers, added, self.val_metrics)
+        handlers, missing = _with_missing(event_handlers, (
+            MetricHandler(self.val_metrics), LoggingHandler(metrics=self.val_metrics)))
+        return _in_order(handlers, missing, self.val_metrics)
 
     def _categorize_handlers(self, event_handlers: list[EventHandler]) -> tuple[list[Any], ...]:
         """Return six lists of handlers: of beginnings and ends of training, epochs, batches."""
@@ -346,8 +339,12 @@ def _check_loader(data: object) -> None:
                             f"Refer to gluon.data.DataLoader; this is a {type(data).__name__}")
 
 
-def _has_none(handlers: list[EventHandler], kind: type[EventHandler]) -> bool:
-    return not any(isinstance(each, kind) for each in handlers)
+def _with_missing(event_handlers: Handlers, defaults: Sequence[EventHandler]
+                  ) -> tuple[list[EventHandler], list[EventHandler]]:
+    """Return the handlers, and the defaults of whose kind there is none among them."""
+    handlers = _check_event_handlers(event_handlers)
+    return handlers, [default for default in defaults
+                      if not any(isinstance(each, type(default)) for each in handlers)]
 
 
 def _in_order(handlers: list[EventHandler], added: list[EventHandler], metrics: list[EvalMetric]
