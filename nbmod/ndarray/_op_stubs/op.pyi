@@ -2520,7 +2520,7 @@ def one_hot(indices: NDArray, depth: int, on_value: float = 1.0, off_value: floa
             name: str | None = None) -> NDArray:
     """`on_value` at the index, `off_value` elsewhere, along a new last axis of size `depth`.
 
-    An index outside gives a row of `off_value`.  No gradient.
+    An index outside, and NaN, gives a row of `off_value`.  No gradient.
 
     Shapes: indices (2, 3) -> (2, 3, depth).
 

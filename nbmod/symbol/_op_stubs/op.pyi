@@ -2633,7 +2633,7 @@ def one_hot(indices: Symbol | None = None, depth: int = ..., on_value: float = 1
            ) -> Symbol:
     """`on_value` at the index, `off_value` elsewhere, along a new last axis of size `depth`.
 
-    An index outside gives a row of `off_value`.  No gradient.
+    An index outside, and NaN, gives a row of `off_value`.  No gradient.
 
     Shapes: indices (2, 3) -> (2, 3, depth).
 
