@@ -101,15 +101,15 @@ class BindArguments(NamedTuple):
 
 def _overlapping(grads: Mapping[str, NDArray], others: Sequence[NDArray]) -> frozenset[str]:
     """The gradients in memory of one another, or of other arrays."""
-    found, reached = set[str](), (0, 0, "")
+    names, reached = set[str](), (0, 0, "")
     for device, start, end, name in sorted(
             (id(device), *device.span(array._data), name)
             for name, array in (*grads.items(), *[("", other) for other in others]) if array.size
             for device in [device_of(array.context)]):
         if device == reached[0] and start < reached[1]:     # of what reaches farthest
-            found.update((name, reached[2]))
+            names.update((name, reached[2]))
         reached = max(reached, (device, end, name))
-    return frozenset(found - {""})
+    return frozenset(names - {""})
 
 
 REQUESTS = ("null", "write", "add", "inplace")

@@ -47,7 +47,7 @@ from ..passes.switches import (
     observers,
     without_passes,
 )
-from ..passes.training import with_gradients, with_trained_bodies, write_gradients
+from ..passes.training import stores_last, with_gradients, with_trained_bodies, write_gradients
 
 if TYPE_CHECKING:
     from ..passes.translation_validation import Validation
@@ -335,11 +335,10 @@ def _order(joint: JointGraph, fused: FusedGraph, options: CompileOptions) -> Pla
     graph = fused.graph
     gradients = dict(zip(graph.output_ids[joint.num_outputs:], joint.trained, strict=True))
     hoisted = {id(node) for group in joint.simplified.groups for node in group}
-    nodes = [node for node in graph.nodes if not node.is_variable and id(node) not in hoisted]
-    if options.shared:
-        _store_last(nodes, [entry.node for entry, name in zip(
-            graph.outputs[joint.num_outputs:], joint.trained, strict=True)
-            if name in options.shared])
+    nodes = stores_last(
+        [node for node in graph.nodes if not node.is_variable and id(node) not in hoisted],
+        [end.node for end, name in zip(graph.outputs[joint.num_outputs:], joint.trained,
+                                       strict=True) if name in options.shared])
     last = max(graph.output_ids[:joint.num_outputs], default=-1)
     # Constants are the results of hoisted nodes that others read.
     read = {eid for node in nodes for eid in graph.input_eids(node)}
@@ -350,13 +349,6 @@ def _order(joint: JointGraph, fused: FusedGraph, options: CompileOptions) -> Pla
         sum(graph.output_eids(node).start <= last for node in nodes), external, graph.output_ids,
         {eid for eid, name in gradients.items() if options.requests[name] == "add"},
         joint.heads, gradients, joint.simplified, fused)
-
-
-def _store_last(nodes: list[Node], stores: Collection[Node]) -> None:
-    """Move nodes that store gradients to the end, in the order in which these are computed."""
-    order = {id(node): position for position, node in enumerate(nodes)}
-    nodes[:] = [node for node in nodes if node not in stores]
-    nodes += sorted(stores, key=lambda node: order.get(id(node.inputs[0].node), -1))
 
 
 # -- who sees the passes ---------------------------------------------------------------------------

@@ -17,7 +17,7 @@ view; checked in `write_gradients`, which leaves the `Accumulate` node of all bu
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Sequence
+from collections.abc import Collection, Container, Sequence
 from functools import partial
 
 from ..graph import Entry, Graph, Node
@@ -29,7 +29,7 @@ from .gradient import gradient
 from .recompute import mirror
 from .remarks import Obstacle, done, obstacle, refused, withheld
 
-__all__ = ["with_gradients", "with_trained_bodies", "write_gradients"]
+__all__ = ["stores_last", "with_gradients", "with_trained_bodies", "write_gradients"]
 
 
 def with_gradients(graph: Graph, wrt: Sequence[Node]) -> tuple[Graph, list[Node]]:
@@ -91,6 +91,14 @@ def _not_added(entry: Entry, uses: int) -> Obstacle | None:
         return obstacle("its op can add to what is there", gradient=entry)
     # Any other reader of a gradient wants it without what it is added to.
     return None if uses == 1 else obstacle("nothing else reads it", gradient=entry)
+
+
+def stores_last(nodes: Sequence[Node], stores: Collection[Node]) -> list[Node]:
+    """`nodes` with those that store gradients in shared memory moved to the end, in the order in
+    which these gradients are computed."""
+    order = {id(node): position for position, node in enumerate(nodes)}
+    return [*(node for node in nodes if node not in stores),
+            *sorted(stores, key=lambda node: order.get(id(node.inputs[0].node), -1))]
 
 
 # -- subgraphs ----------------------------------------------------------------------------------

@@ -43,7 +43,7 @@ Assumes: a step writes nothing but its outputs and scratch, and adds where `accu
 the first is checked by `execution.sanitizer` (NBMOD_CHECK=2), the second for samples of all such
 operators in `tests/ops/test_ops.py`.  Plans are checked by `verify.check_plan` (NBMOD_CHECK=1).
 Inputs of a step may coincide: each counts as a read.  Arrays of the user may be one array:
-gradients in memory of others are stored by the last steps (`execution.pipeline`: `_store_last`).
+gradients in memory of others are stored by the last steps (`passes.training`: `stores_last`).
 """
 
 from __future__ import annotations
