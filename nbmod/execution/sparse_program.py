@@ -6,9 +6,9 @@ as ordinary executors, planned and fused (`passes.dense_regions`).  Where a node
 a `cast_storage` node before it makes a dense array (`passes.insert_casts`).  Networks without
 sparse arrays never come here.
 
-Assumes: all nodes are on one CPU and none runs a subgraph; checked in `_require_supported`.  Values
-that gradients read are kept by reference: an argument that is written between `forward` and
-`backward` is read as it is then, as in any executor.
+Assumes: all nodes are on one CPU, and those that run subgraphs are in dense regions; checked in
+`_require_supported` and `_require_no_loops`.  Values that gradients read are kept by reference: an
+argument that is written between `forward` and `backward` is read as it is then, as in any executor.
 """
 
 from __future__ import annotations
@@ -83,7 +83,9 @@ class SparseProgram:
     def __init__(self, binding: BindArguments, bind: Bind):
         _require_supported(binding)
         self._binding, self._bind, self._types = binding, bind, infer_network(binding)
-        self._program = self._ran = self._interpreted(self._contracted())
+        contracted = self._contracted()
+        _require_no_loops(contracted.graph)
+        self._program = self._ran = self._interpreted(contracted)
         for region in self._regions:
             self._program.facts.state(region)["executor"] = self._bound(region)
 
@@ -133,8 +135,13 @@ class SparseProgram:
 
     @cached_property
     def _node_by_node(self) -> InterpretedProgram:
-        """The program of the symbol's own nodes, for monitors: these convert what they read."""
-        return self._interpreted(self._binding.inferred)
+        """The program of the symbol's own nodes, for monitors: these convert what they read.
+
+        Loops run in regions only, so that monitors of networks with loops see these as a node.
+        """
+        has_loops = any(node.op is not None and node.op.runs_subgraphs
+                        for node in self._binding.inferred.graph.nodes)
+        return self._program if has_loops else self._interpreted(self._binding.inferred)
 
     @property
     def outputs(self) -> list[NDArray]:
@@ -186,11 +193,19 @@ class SparseProgram:
         return "\n".join([*lines, *(["-- backward --"] if backward else []), *backward, ""])
 
 
+def _require_no_loops(graph: Graph) -> None:
+    """Require that loops are in dense regions."""
+    for node in graph.nodes:
+        if node.op is not None and node.op.runs_subgraphs:
+            raise MXNetError(f"bind: {node.describe()} runs a graph of its own, which reads or "
+                             "makes sparse arrays; it needs dense ones")
+
+
 def _require_supported(binding: BindArguments) -> None:
     for node in binding.inferred.graph.nodes:
-        if node.op is not None and (node.op.runs_subgraphs or binding.groups):
-            raise MXNetError(f"bind: {node.describe()} runs a graph of its own, or the network "
-                             "is spread over devices (group2ctx); both need dense arrays")
+        if node.op is not None and binding.groups:
+            raise MXNetError(f"bind: {node.describe()} is in a network that is spread over devices "
+                             "(group2ctx), which needs dense arrays")
     for name, array in binding.aux.items():
         if array.is_sparse:
             raise MXNetError(f"bind: auxiliary state {name} is {array.stype}, expected a dense "

@@ -10,16 +10,18 @@ are a region:
     sparse sparse dense  dense   sparse      dense
 
 What a region reads is of lower levels, or sparse nodes of them, so the contracted graph has no
-cycle, and has as few regions as a path has changes from sparse to dense.
+cycle, and has as few regions as a path has changes from sparse to dense.  A node without inputs,
+such as the zeros of a first state, whose shape may follow from its readers alone, is of the level
+of the first reader; it is in no region if all readers of this level are sparse.
 
-Assumes: no node runs a subgraph or is on another device; checked in
+Assumes: no node is on another device; checked in
 `execution.sparse_program._require_supported`.  Names of nodes may coincide: `_unlike` gives every
 input of a region one of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import chain, count
 
 from ..graph import Entry, Graph, Node
@@ -33,7 +35,7 @@ from .infer_storage import Letters
 __all__ = ["dense_nodes", "dense_regions", "expanded"]
 
 SMALLEST = 2
-"""Nodes of a region: one that is alone runs by itself."""
+"""Nodes of a region: one that is alone runs by itself, unless it is a loop or a branch."""
 
 
 def dense_nodes(graph: Graph, gradients: Graph, letters: Letters) -> set[int]:
@@ -58,13 +60,14 @@ def dense_regions(network: Inferred, dense: Collection[int], trained: Collection
     """
     graph = network.graph
     levels = _levels(graph, dense)
+    dense = {*dense} - _apart(graph, dense, levels)
     order = sorted((node for node in graph.nodes if node.op is not None),
                    key=lambda node: (levels[id(node)], id(node) not in dense))
     new: dict[Entry, Entry] = {Entry(node): Entry(node) for node in graph.variables}
     for level in range(max(levels.values(), default=0) + 1):
         members = [node for node in order if levels[id(node)] == level]
         region = [node for node in members if id(node) in dense]
-        if len(region) >= SMALLEST:
+        if len(region) >= SMALLEST or any(node.required_op.runs_subgraphs for node in region):
             op, inputs, outputs = _region(network, region, trained)
             region_node = Node(op, f"dense{level}", [new[entry] for entry in inputs])
             new.update({entry: Entry(region_node, index) for index, entry in enumerate(outputs)})
@@ -105,7 +108,23 @@ def _levels(graph: Graph, dense: Collection[int]) -> dict[int, int]:
             levels[id(source)] + (id(node) in dense and id(source) not in dense
                                   and not source.is_variable)
             for source, _ in node.inputs), default=0)
-    return levels
+    first: dict[int, int] = {}
+    for source, reader in _begins(graph):
+        first[id(source)] = min(levels[id(reader)], first.get(id(source), levels[id(reader)]))
+    return {**levels, **first}
+
+
+def _begins(graph: Graph) -> Iterator[tuple[Node, Node]]:
+    """Nodes without inputs, each with every node that reads it."""
+    return ((source, node) for node in graph.nodes for source, _ in node.inputs
+            if source.op is not None and not source.inputs)
+
+
+def _apart(graph: Graph, dense: Collection[int], levels: Mapping[int, int]) -> set[int]:
+    """The nodes without inputs that no dense node of their level reads, by `id`."""
+    begins = {id(node) for node in graph.nodes if node.op is not None and not node.inputs}
+    return begins - {id(source) for source, reader in _begins(graph) if id(reader) in dense
+                     and levels[id(reader)] == levels[id(source)]}
 
 
 def _region(network: Inferred, nodes: Sequence[Node], trained: Collection[str]

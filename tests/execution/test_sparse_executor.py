@@ -163,6 +163,44 @@ def test_what_is_refused():
             use()
 
 
+@pytest.mark.parametrize("kind", ["loop", "branch", "states", "states alone"])
+def test_loops_and_first_states_beside_sparse_gradients(kind):
+    """Loops run in dense regions; shapes of first states follow from what reads them."""
+    rows = mx.sym.Embedding(mx.sym.var("x"), mx.sym.var("w"), input_dim=4, output_dim=3,
+                            sparse_grad=True)
+    states = [mx.sym.zeros((1, 0, 2)) for _ in range(2)]
+    if kind == "loop":
+        y = mx.sym.contrib.foreach(lambda row, state: (mx.sym.tanh(row * state), row + state),
+                                   rows, mx.sym.var("v"))[0]
+    elif kind == "branch":
+        y = mx.sym.contrib.cond(mx.sym.sum(rows) > 0, lambda: rows * 2, lambda: mx.sym.tanh(rows))
+    else:
+        y = mx.sym.RNN(rows, mx.sym.var("v"), *states, state_size=2, num_layers=1, mode="lstm")
+    y = mx.sym.MakeLoss(y if kind == "states alone" else mx.sym.sin(y))
+    shapes = {"w": (4, 3), **{"loop": {"v": (3, 3)}, "branch": {}}.get(kind, {"v": (56,)})}
+
+    def answers(stype):
+        arrays = {name: mx.nd.array(np.random.RandomState(len(name)).uniform(-1, 1, shape))
+                  for name, shape in shapes.items()}
+        grads = {name: mx.nd.zeros(array.shape) for name, array in arrays.items()}
+        grads["w"] = grads["w"].tostype(stype)
+        executor = y.bind(mx.cpu(), {"x": mx.nd.array([[0, 1, 2], [3, 0, 0]]), **arrays}, grads,
+                          {"x": "null", "w": "write", "v": "write"})
+        assert (type(executor._program) is SparseProgram) == (stype == "row_sparse")
+        seen = []
+        for monitored in (False, True):
+            if monitored:
+                executor.set_monitor_callback(lambda *shown: seen.append(shown))
+            outputs = executor.forward(is_train=True)
+            executor.backward()
+        assert seen
+        return [array.asnumpy() for array in (*outputs, *grads.values())]
+
+    for found, expected in zip(answers("row_sparse"), answers("default"), strict=True):
+        assert expected.any()
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)   # other kernels
+
+
 @pytest.mark.parametrize("names", [("y", "y", "b"), ("y", "z", "y:0")], ids=str)
 def test_dense_regions_tell_layers_of_one_name_apart(names):
     """What a region reads, results of sparse layers and variables, it knows by name."""
