@@ -96,10 +96,10 @@ class Networks:
 class Tape:
     """A program; `hybrid` says whether blocks that it chooses are hybridized."""
 
-    def __init__(self, mx, seed, hybrid):
+    def __init__(self, mx, seed, hybrid, networks=Networks):
         self.mx, self.random = mx, np.random.RandomState(seed)
         self.seen, self.writes = [], 0
-        random, networks = self.random, Networks(mx, self.random)
+        random, networks = self.random, networks(mx, self.random)
         self.networks, self.parameters = networks, networks.parameters()
         for each in self.parameters:
             each.grad_req = ("write", "add", "null")[random.choice(3, p=[0.6, 0.3, 0.1])]
