@@ -155,6 +155,11 @@ def run_nodes(graph: Graph, arrays: Mapping[str, NDArray], ctx: Context,
     created = _arrays_to_create(graph, arrays, ctx)
     for node in graph.nodes:
         if node.op is not None:
+            if node.op.runs_subgraphs:
+                raise MXNetError(f"{node.describe()}: a loop or branch of a hybridized network "
+                                 "does not run by itself, as it would for create_graph, or for "
+                                 "sparse gradients under record(train_mode=False); call the "
+                                 "block without hybridize()")
             ins = [values[entry] for entry in node.inputs]
             results = invoke(node.op, ins, created.get(node), ctx, casts=False)
             outputs = results if isinstance(results, list) else [results]

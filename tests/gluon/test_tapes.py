@@ -163,3 +163,23 @@ def test_a_hybridized_step_makes_few_calls_besides_those_of_executors():
     step()
     run()
     assert calls_of(step) - calls_of(run) < 1040
+
+
+@pytest.mark.parametrize(("sparse", "training"), [(True, False), (False, True)])
+def test_loops_that_would_run_operator_by_operator_are_refused_by_name(sparse, training):
+    class Sums(mx.gluon.HybridBlock):
+        def __init__(self):
+            super().__init__(prefix="sums_")
+            self.rows = nn.Embedding(4, 3, sparse_grad=sparse)
+
+        def hybrid_forward(self, F, x, start):
+            return F.contrib.foreach(lambda row, total: (row * total, row + total), self.rows(x),
+                                     start)[0]
+
+    net, start = Sums(), mx.nd.ones((2, 3))
+    net.initialize()
+    net.hybridize()
+    start.attach_grad()
+    with autograd.record(train_mode=training), pytest.raises(
+            mx.MXNetError, match=r"sums__foreach0 .*create_graph.*without hybridize"):
+        autograd.grad(net(mx.nd.array([[1, 2], [3, 1]]), start), [start], create_graph=True)
