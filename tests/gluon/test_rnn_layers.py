@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import pickle
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -100,6 +102,30 @@ def test_layers_are_copied_and_pickled_after_hybridized_calls():
     assert layer(x).shape == (2, 1, 3)
     for twin in (copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))):
         assert_same(twin(x).asnumpy(), outputs.asnumpy(), 1e-6, "outputs")
+
+
+@pytest.mark.parametrize("hybridized", [False, True])
+def test_threads_call_a_layer_with_states_and_without(hybridized):
+    """Each in its own form: threads change after each call of a hook, within that of the layer."""
+    layer, data, turns = rnn.LSTM(3, input_size=2), mx.nd.ones((4, 2, 2)), threading.Barrier(2)
+    layer.initialize()
+    layer.hybridize(hybridized)
+    states = layer.begin_state(batch_size=2)
+    expected = layer(data).asnumpy(), layer(data, states)[0].asnumpy()
+    np.testing.assert_allclose(*expected, rtol=1e-6)
+    layer.register_forward_pre_hook(lambda *call: turns.wait(10))
+
+    def called(with_states):
+        return [(layer(data, states)[0] if with_states else layer(data)).asnumpy()
+                for _ in range(3)]
+
+    with ThreadPoolExecutor(2) as pool:
+        for form, outputs in zip((0, 1), pool.map(called, (False, True)), strict=True):
+            for found in outputs:
+                np.testing.assert_allclose(found, expected[form], rtol=1e-6)
+    assert layer.skip_states in (False, True)   # of the last call, for `export`
+    if hybridized:
+        assert layer.executor is not None
 
 
 def test_layers_are_parts_of_symbols():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -23,16 +24,35 @@ GATES = {"rnn_relu": 1, "rnn_tanh": 1, "lstm": 4, "gru": 3}
 """Parts of a map by mode."""
 
 
+class _Form(threading.local):
+    """The form of a thread's last call of a layer: whether it returns the outputs alone."""
+
+    skip_states: bool | None = None
+
+
+def _of_form(name: str, default: Any) -> Any:
+    """An attribute of `HybridBlock` that is one for each form of calls."""
+    def read(layer: _RNNLayer) -> Any:
+        return layer._traces.get((name, layer.skip_states), default)
+
+    def write(layer: _RNNLayer, value: Any) -> None:
+        layer._traces[name, layer.skip_states] = value
+
+    return property(read, write)
+
+
 class _RNNLayer(HybridBlock):
     """Base of recurrent layers.
 
-    Parameters are `{l,r}{layer}_{i2h,h2h}_{weight,bias}`: r is the direction in reverse.
+    Parameters are `{l,r}{layer}_{i2h,h2h}_{weight,bias}`: r is the direction in reverse.  Traces of
+    calls with and without states return different things: there are two.
     """
 
     l0_i2h_weight: Parameter
-    skip_states = False
-    """Whether a call returns the outputs alone."""
-    _other_trace: Any = None
+    _traces: dict[tuple[str, bool], Any]
+    _skips_states = False
+    _in_format, _out_format = _of_form("in_format", None), _of_form("out_format", None)
+    _cached_graph, _cached_op = _of_form("graph", ()), _of_form("op", None)
 
     def __init__(self, hidden_size: int, num_layers: int, layout: str, dropout: float,
                  bidirectional: bool, input_size: int, i2h_weight_initializer: Init,
@@ -46,6 +66,7 @@ class _RNNLayer(HybridBlock):
                             "'tanh'")
         if layout not in ("TNC", "NTC"):
             raise CheckError(f"Invalid layout {layout}; must be one of ['TNC' or 'NTC']")
+        self._traces = {}
         super().__init__(**kwargs)
         self._hidden_size, self._num_layers, self._layout = hidden_size, num_layers, layout
         self._dropout, self._dir, self._input_size = dropout, 1 + bool(bidirectional), input_size
@@ -130,7 +151,7 @@ class _RNNLayer(HybridBlock):
         **kwargs
             Accepted for compatibility.
         """
-        self._choose_trace(states is None)
+        self.skip_states = states is None
         if states is None:
             states = self._first_states(inputs)
         elif _is_tensor(states):
@@ -139,20 +160,24 @@ class _RNNLayer(HybridBlock):
             return super().__call__(inputs, states, sequence_length, **kwargs)
         return super().__call__(inputs, states, **kwargs)
 
-    def _choose_trace(self, skip_states: bool) -> None:
-        """Traces of calls with and without states return different things: there are two."""
-        if skip_states != self.skip_states:
-            present = self._in_format, self._out_format, self._cached_graph, self._cached_op
-            self._in_format, self._out_format, self._cached_graph, self._cached_op = (
-                self._other_trace or (None, None, (), None))
-            self._other_trace, self.skip_states = present, skip_states
+    @property
+    def skip_states(self) -> bool:
+        """Whether the last call of this thread, or else of any, returns the outputs alone."""
+        form: _Form = self.__dict__.setdefault("_form", _Form())
+        return self._skips_states if form.skip_states is None else form.skip_states
+
+    @skip_states.setter
+    def skip_states(self, skip: bool) -> None:
+        form: _Form = self.__dict__.setdefault("_form", _Form())
+        form.skip_states = self.__dict__["_skips_states"] = skip
 
     def _clear_cached_op(self) -> None:
-        super()._clear_cached_op()
-        self._other_trace = None
+        self._traces = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**super().__getstate__(), "_other_trace": None}
+        left_out = ("_form", "_cached_graph", "_cached_op")
+        return {name: value for name, value in super().__getstate__().items()
+                if name not in left_out} | {"_traces": {}}
 
     def _first_states(self, inputs: Any) -> list[Any]:
         if isinstance(inputs, NDArray):
