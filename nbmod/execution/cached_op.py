@@ -191,7 +191,7 @@ class CachedOp:
         bound = self._parameters_on(ctx)
         if bound.recorded and STATE.recording:
             inputs |= {name: array for name, array in bound.recorded.items() if live_entry(array)}
-        if self._runs_nodes or _is_sparse_prediction(inputs, bound):
+        if self._runs_nodes:
             outputs = run_nodes(self._graph, {**bound.arrays, **inputs}, ctx, self._monitor)
         else:
             outputs = self._run(inputs, bound, ctx)
@@ -326,13 +326,6 @@ class CachedOp:
             call = NetworkCall(executor, copied, flowing, leaves)
             lease.slot.add(signature, call)
         return call
-
-
-def _is_sparse_prediction(inputs: Mapping[str, NDArray], bound: _Bound) -> bool:
-    """Whether executors, with sparse arrays, would keep nothing for a backward pass."""
-    return STATE.recording and not STATE.training and any([
-        array.is_sparse for array in (*inputs.values(), *bound.arrays.values(),
-                                      *[leaf.grad for leaf in bound.leaves.values()])])
 
 
 def _read_flags(flags: Sequence[tuple[str, Flag]]) -> dict[str, Flag]:

@@ -129,7 +129,7 @@ class InterpretedProgram:
 
     def forward(self, is_train: bool, observers: Sequence[StepWatcher] = ()) -> None:
         """Compute the outputs; monitors among `observers` see the nodes."""
-        binding, keeps = self._binding, is_train or self._key != "sparse"
+        binding, keeps = self._binding, bool(self.network.gradients)
         arrays = {**binding.args, **binding.aux}
         values = {Entry(node): arrays[node.name]._data for node in self.network.forward.variables}
         self._run(self._training if keeps else self._inference, values, is_train, observers)

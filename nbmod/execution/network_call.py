@@ -157,8 +157,7 @@ def run_nodes(graph: Graph, arrays: Mapping[str, NDArray], ctx: Context,
         if node.op is not None:
             if node.op.runs_subgraphs:
                 raise MXNetError(f"{node.describe()}: a loop or branch of a hybridized network "
-                                 "does not run by itself, as it would for create_graph, or for "
-                                 "sparse gradients under record(train_mode=False); call the "
+                                 "does not run by itself, as it would for create_graph; call the "
                                  "block without hybridize()")
             ins = [values[entry] for entry in node.inputs]
             results = invoke(node.op, ins, created.get(node), ctx, casts=False)

@@ -589,7 +589,7 @@ def test_sparse_gradients_equal_those_of_the_operators(request_):
             assert gradient.stype == arrays["w"].grad.stype == "row_sparse"
             results.append([gradient.asnumpy(), gradient.indices.asnumpy(), *state(arrays, [])])
     for one, other in zip(results[0] + results[1], results[2] + results[3], strict=True):
-        np.testing.assert_array_equal(one, other)
+        np.testing.assert_allclose(one, other, rtol=1e-6)   # sums of three in another order
 
 
 @pytest.mark.gpu
