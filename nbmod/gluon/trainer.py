@@ -25,6 +25,7 @@ from .base_block import Block
 from .parameter import Parameter
 
 __all__ = ["Trainer"]
+__dir__ = __all__.copy
 
 
 class StepError(MXNetError, UserWarning):

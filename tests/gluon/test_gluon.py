@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -225,3 +226,19 @@ def test_a_label_that_is_taken_for_a_parameter(tmp_path):
                                          "inputs"):
         mx.gluon.nn.SymbolBlock.imports(str(tmp_path / "net.json"), ["data"],
                                         str(tmp_path / "net.params"))
+
+
+def test_completion_offers_names_of_gluon_alone():
+    """From `mx.gluon.` on, everything that `dir` tells exists and is no import of a file."""
+    waiting, told = [mx.gluon], {}
+    while waiting:
+        module = waiting.pop()
+        names = [name for name in dir(module) if name[0] != "_"]
+        told[module.__name__] = [name for name in names
+                                 if name in ("annotations", "Any", "np", "CheckError", "Sequence")]
+        values = [getattr(module, name) for name in names]
+        waiting += [each for each in values if isinstance(each, ModuleType)
+                    and each.__name__.startswith(module.__name__) and each.__name__ not in told]
+    assert not {path: names for path, names in told.items() if names}
+    assert {"resnet50_v1", "get_model", "VGG"} <= {*dir(mx.gluon.model_zoo.vision)}
+    assert len(told) > 25 and "nbmod.gluon.data.vision.transforms" in told

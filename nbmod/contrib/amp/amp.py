@@ -32,6 +32,7 @@ __all__ = ["convert_bucketing_module", "convert_hybrid_block", "convert_model", 
            "init", "init_trainer", "list_conditional_fp32_ops", "list_fp32_ops",
            "list_loss_output_functions", "list_lp16_fp32_ops", "list_lp16_ops",
            "list_lp16_use_fp32_params", "list_widest_type_cast", "scale_loss", "unscale"]
+__dir__ = __all__.copy
 
 Params = dict[str, NDArray]
 Conditional = Sequence[tuple[str, str, Sequence[str]]]

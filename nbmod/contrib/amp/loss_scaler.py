@@ -13,6 +13,7 @@ from ...gluon.trainer import Trainer
 from .casting import installed
 
 __all__ = ["LossScaler", "init_trainer", "scale_loss", "unscale"]
+__dir__ = __all__.copy
 
 
 class LossScaler:

@@ -24,6 +24,7 @@ from .vocab import UNKNOWN, Vocabulary
 
 __all__ = ["CompositeEmbedding", "CustomEmbedding", "FastText", "GloVe", "TokenEmbedding",
            "create", "get_pretrained_file_names", "register"]
+__dir__ = __all__.copy
 
 ROOT = os.path.join(data_dir(), "embeddings")
 

@@ -8,6 +8,7 @@ from collections import Counter
 from ...base import ArgumentError
 
 __all__ = ["count_tokens_from_str"]
+__dir__ = __all__.copy
 
 
 def count_tokens_from_str(source_str: str, token_delim: str = " ", seq_delim: str = "\n",

@@ -13,6 +13,7 @@ from typing import Any
 from ...base import ArgumentError, CheckError, MXNetError
 
 __all__ = ["Vocabulary"]
+__dir__ = __all__.copy
 
 UNKNOWN = 0
 """The index of the unknown token."""

@@ -21,3 +21,4 @@ from .dataset import *  # noqa: F403
 from .sampler import *  # noqa: F403
 
 __all__ = [*dataloader.__all__, *dataset.__all__, *sampler.__all__, "vision"]
+__dir__ = [*__all__, "dataloader", "dataset", "sampler"].copy

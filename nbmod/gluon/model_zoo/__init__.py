@@ -11,3 +11,4 @@ Begin with `vision/alexnet.py`.  Imports `base`, `compat.c_interface`, `context`
 from . import model_store, vision
 
 __all__ = ["model_store", "vision"]
+__dir__ = __all__.copy

@@ -13,6 +13,7 @@ from ...core.atomic import named_errors
 from ..utils import _get_repo_file_url, check_sha1, download, unzip
 
 __all__ = ["MODELS", "get_model_file", "purge", "short_hash"]
+__dir__ = __all__.copy
 
 MODELS = dict(item.split("=") for item in """
     alexnet=44335d1f0046b328243b32a26a4fbd62d9057b45

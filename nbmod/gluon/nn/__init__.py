@@ -20,3 +20,4 @@ from .pooling_layers import *  # noqa: F403
 
 __all__ = ["Block", "HybridBlock", "SymbolBlock", *activations.__all__, *basic_layers.__all__,
            *conv_layers.__all__]
+__dir__ = [*__all__, "activations", "basic_layers", "conv_layers"].copy

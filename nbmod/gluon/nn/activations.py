@@ -10,6 +10,7 @@ from ..base_parameter import Init
 from ..block import HybridBlock
 
 __all__ = ["Activation", "ELU", "GELU", "LeakyReLU", "PReLU", "SELU", "Swish"]
+__dir__ = __all__.copy
 
 
 class Activation(HybridBlock):

@@ -16,6 +16,7 @@ from .norm_layers import BatchNorm, BatchNormReLU, GroupNorm, InstanceNorm, Laye
 
 __all__ = ["BatchNorm", "BatchNormReLU", "Dense", "Dropout", "Embedding", "Flatten", "GroupNorm",
            "HybridLambda", "HybridSequential", "InstanceNorm", "Lambda", "LayerNorm", "Sequential"]
+__dir__ = __all__.copy
 
 
 class _BlockList(Block):

@@ -15,6 +15,7 @@ from .pooling_layers import Size, _Pooling, _sizes  # noqa: F401 - programs take
 
 __all__ = ["Conv1D", "Conv1DTranspose", "Conv2D", "Conv2DTranspose", "Conv3D", "Conv3DTranspose"]
 __all__ += pooling_layers.__all__    # type checkers understand this form alone
+__dir__ = __all__.copy
 
 
 def _infer_weight_shape(op_name: str, data_shape: tuple[int, ...], kwargs: dict[str, Any]

@@ -11,6 +11,7 @@ from ..base_parameter import Init, Parameter
 from ..block import HybridBlock
 
 __all__ = ["BatchNorm", "BatchNormReLU", "GroupNorm", "InstanceNorm", "LayerNorm"]
+__dir__ = __all__.copy
 
 
 class _BatchNorm(HybridBlock):

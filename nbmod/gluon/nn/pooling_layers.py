@@ -14,6 +14,7 @@ from ..block import HybridBlock
 __all__ = ["AvgPool1D", "AvgPool2D", "AvgPool3D", "GlobalAvgPool1D", "GlobalAvgPool2D",
            "GlobalAvgPool3D", "GlobalMaxPool1D", "GlobalMaxPool2D", "GlobalMaxPool3D", "MaxPool1D",
            "MaxPool2D", "MaxPool3D", "ReflectionPad2D"]
+__dir__ = __all__.copy
 
 LAYOUTS = {1: ("NCW", "NWC"), 2: ("NCHW", "NHWC"), 3: ("NCDHW", "NDHWC")}
 """Orders of the axes, by the number of spatial ones."""

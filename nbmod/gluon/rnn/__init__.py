@@ -17,3 +17,4 @@ from .rnn_cell import *  # noqa: F403
 from .rnn_layer import *  # noqa: F403
 
 __all__ = rnn_cell.__all__ + rnn_layer.__all__
+__dir__ = [*__all__, "rnn_cell", "rnn_layer"].copy

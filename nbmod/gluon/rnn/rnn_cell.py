@@ -24,6 +24,7 @@ from .recurrent_cell import (  # noqa: F401 - MXNet's extensions import these
 __all__ = ["BidirectionalCell", "DropoutCell", "GRUCell", "HybridRecurrentCell",
            "HybridSequentialRNNCell", "LSTMCell", "ModifierCell", "RNNCell", "RecurrentCell",
            "ResidualCell", "SequentialRNNCell", "ZoneoutCell"]
+__dir__ = __all__.copy
 
 Function = str | HybridBlock | Callable[..., Any]
 """An activation: its name, or a function of an array or a symbol."""

@@ -19,6 +19,7 @@ from .recurrent_cell import StateInfo, _is_tensor
 from .rnn_cell import GRUCell, LSTMCell, RNNCell
 
 __all__ = ["GRU", "LSTM", "RNN"]
+__dir__ = __all__.copy
 
 GATES = {"rnn_relu": 1, "rnn_tanh": 1, "lstm": 4, "gru": 3}
 """Parts of a map by mode."""

@@ -12,6 +12,7 @@ from ...nn.conv_layers import _convolution_text
 from ...nn.pooling_layers import Size, _sizes
 
 __all__ = ["DeformableConvolution", "ModulatedDeformableConvolution"]
+__dir__ = __all__.copy
 
 
 class _Deformable(HybridBlock):

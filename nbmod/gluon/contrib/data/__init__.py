@@ -12,3 +12,4 @@ from . import text as text
 from .sampler import *  # noqa: F403
 
 __all__ = sampler.__all__.copy()
+__dir__ = [*__all__, "sampler", "text"].copy

@@ -15,6 +15,7 @@ from ...nn.norm_layers import BatchNorm
 
 __all__ = ["Concurrent", "HybridConcurrent", "Identity", "PixelShuffle1D", "PixelShuffle2D",
            "PixelShuffle3D", "SparseEmbedding", "SyncBatchNorm"]
+__dir__ = __all__.copy
 
 
 class Concurrent(Sequential):

@@ -13,6 +13,7 @@ from ...utils import dimensions
 
 __all__ = ["Conv1DGRUCell", "Conv1DLSTMCell", "Conv1DRNNCell", "Conv2DGRUCell", "Conv2DLSTMCell",
            "Conv2DRNNCell", "Conv3DGRUCell", "Conv3DLSTMCell", "Conv3DRNNCell"]
+__dir__ = __all__.copy
 
 
 class _ConvCell(HybridRecurrentCell):

@@ -21,6 +21,7 @@ from ...rnn.recurrent_cell import (
 from ...rnn.rnn_cell import _add_parameters, _DenseCell
 
 __all__ = ["LSTMPCell", "VariationalDropoutCell"]
+__dir__ = __all__.copy
 
 
 class VariationalDropoutCell(_RememberingCell):

@@ -13,3 +13,4 @@ from . import transforms as transforms
 from .datasets import *  # noqa: F403
 
 __all__ = [*datasets.__all__, "transforms"]
+__dir__ = [*__all__, "datasets"].copy

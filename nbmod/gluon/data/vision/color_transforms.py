@@ -8,6 +8,7 @@ from ...block import HybridBlock
 
 __all__ = ["RandomBrightness", "RandomColorJitter", "RandomContrast", "RandomHue",
            "RandomLighting", "RandomSaturation"]
+__dir__ = __all__.copy
 
 
 def _factors(amount: float) -> tuple[float, float]:

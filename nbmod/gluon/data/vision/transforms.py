@@ -24,6 +24,7 @@ from .color_transforms import *  # noqa: F403
 __all__ = ["Cast", "CenterCrop", "Compose", "CropResize", "Normalize", "RandomApply",
            "RandomFlipLeftRight", "RandomFlipTopBottom", "RandomResizedCrop", "RandomRotation",
            "Resize", "Rotate", "ToTensor", *color_transforms.__all__]
+__dir__ = __all__.copy
 
 Size = int | Sequence[int]
 """Width and height, or one number for both."""

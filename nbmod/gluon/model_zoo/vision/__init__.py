@@ -73,3 +73,8 @@ def get_model(name: str, **kwargs: Any) -> ImageNetwork:
                             + "\n\t".join(MODELS))
     make: Callable[..., ImageNetwork] = globals()[_FUNCTIONS[key]]
     return make(**kwargs)
+
+
+def __dir__() -> list[str]:
+    return [name for name, value in globals().items()
+            if getattr(value, "__module__", "").startswith(__name__) and name[0] != "_"]

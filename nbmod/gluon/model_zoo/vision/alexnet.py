@@ -9,6 +9,7 @@ from ... import nn
 from ..image_network import ImageNetwork, load_pretrained
 
 __all__ = ["AlexNet", "alexnet"]
+__dir__ = __all__.copy
 
 _CONVOLUTIONS = ((64, 11, 4, 2, True), (192, 5, 1, 2, True), (384, 3, 1, 1, False),
                  (256, 3, 1, 1, False), (256, 3, 1, 1, True))

@@ -13,6 +13,7 @@ from ...contrib.nn import HybridConcurrent, Identity
 from ..image_network import ImageNetwork, beside, in_turn, load_pretrained, variant
 
 __all__ = ["DenseNet", "densenet121", "densenet161", "densenet169", "densenet201"]
+__dir__ = __all__.copy
 
 densenet_spec = {121: (64, 32, [6, 12, 24, 16]), 161: (96, 48, [6, 12, 36, 24]),
                  169: (64, 32, [6, 12, 32, 32]), 201: (64, 32, [6, 12, 48, 32])}

@@ -11,6 +11,7 @@ from ...contrib.nn import HybridConcurrent
 from ..image_network import ImageNetwork, beside, in_turn, load_pretrained
 
 __all__ = ["Inception3", "inception_v3"]
+__dir__ = __all__.copy
 
 Size = int | tuple[int, int]
 Convolution = tuple[int, Size] | tuple[int, Size, int]

@@ -12,6 +12,7 @@ from ..image_network import ImageNetwork, load_pretrained, variant
 __all__ = ["MobileNet", "MobileNetV2", "get_mobilenet", "get_mobilenet_v2", "mobilenet0_25",
            "mobilenet0_5", "mobilenet0_75", "mobilenet1_0", "mobilenet_v2_0_25",
            "mobilenet_v2_0_5", "mobilenet_v2_0_75", "mobilenet_v2_1_0"]
+__dir__ = __all__.copy
 
 _STAGES = ((64, 1, 1), (128, 2, 2), (256, 2, 2), (512, 2, 6), (1024, 2, 2))
 """Channels, stride of the first layer, layers."""

@@ -15,6 +15,7 @@ __all__ = ["BasicBlockV1", "BasicBlockV2", "BottleneckV1", "BottleneckV2", "ResN
            "get_resnet", "resnet101_v1", "resnet101_v2", "resnet152_v1", "resnet152_v2",
            "resnet18_v1", "resnet18_v2", "resnet34_v1", "resnet34_v2", "resnet50_v1",
            "resnet50_v2"]
+__dir__ = __all__.copy
 
 
 class BasicBlockV1(HybridBlock):

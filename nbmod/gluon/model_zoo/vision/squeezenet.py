@@ -10,6 +10,7 @@ from ... import nn
 from ..image_network import ImageNetwork, beside, in_turn, load_pretrained, variant
 
 __all__ = ["SqueezeNet", "squeezenet1_0", "squeezenet1_1"]
+__dir__ = __all__.copy
 
 _SPECS: dict[str, tuple[tuple[int, int], tuple[int, ...]]] = {
     "1.0": ((96, 7), (0, 16, 16, 32, 0, 32, 48, 48, 64, 0, 64)),

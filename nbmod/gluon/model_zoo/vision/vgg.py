@@ -13,6 +13,7 @@ from ..image_network import ImageNetwork, load_pretrained, variant
 
 __all__ = ["VGG", "get_vgg", "vgg11", "vgg11_bn", "vgg13", "vgg13_bn", "vgg16", "vgg16_bn", "vgg19",
            "vgg19_bn"]
+__dir__ = __all__.copy
 
 _FILTERS = [64, 128, 256, 512, 512]
 
