@@ -1,4 +1,4 @@
-"""nbmod: MXNet 1.x's symbolic engine and Module API in plain Python on numpy and numba.
+"""nbmod: MXNet 1.x's symbolic engine, Module API and Gluon in plain Python on numpy and numba.
 
 `import nbmod as mx`, which examples in docstrings take as given, loads numpy, the errors and the
 contexts; everything else is imported when its name is first used, and compiled when it first runs.

@@ -36,7 +36,7 @@ TOOLS = {"launch": launch, "bench": bench, "warmup": warmup, "doctor": doctor, "
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog=_program(), description="MXNet 1.x's symbolic engine and Module API, rebuilt.")
+        prog=_program(), description="MXNet 1.x's symbolic engine, Module API and Gluon, rebuilt.")
     parser.add_argument("--version", action="version", version=f"nbmod {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="command")
     demo = commands.add_parser(

@@ -476,5 +476,5 @@ def _parameter_list(params: Any) -> list[Parameter]:
     return [*params]
 
 
-def _hint(given: object) -> str:
-    return " Its collect_params() returns them." if isinstance(given, Block) else ""
+def _hint(value: object) -> str:
+    return " Its collect_params() returns them." if isinstance(value, Block) else ""

@@ -3,8 +3,8 @@
     rnn_cell.py       `LSTMPCell`, `VariationalDropoutCell`, and `dynamic_unroll`
     conv_rnn_cell.py  cells whose maps are convolutions over 1, 2 and 3 axes
 
-Begin with `rnn_cell.py`.  Imports `base`, `gluon.base_parameter`, `gluon.nn`, `gluon.rnn` and
-`ndarray`.
+Begin with `rnn_cell.py`.  Imports `base`, `gluon.base_parameter`, `gluon.nn`, `gluon.rnn`,
+`gluon.utils` and `ndarray`.
 """
 
 from . import conv_rnn_cell, rnn_cell
