@@ -18,6 +18,7 @@ from .base_parameter import Parameter
 from .call_structure import agree, flatten, regroup
 from .hybrid_block import HybridBlock
 from .parameter_dict import ParameterDict
+from .parameter_files import ParameterFile
 from .utils import Contexts
 
 __all__ = ["SymbolBlock"]
@@ -117,8 +118,10 @@ class SymbolBlock(HybridBlock):
             unknown = sorted({*names} - {*block.symbol.list_inputs()})
             if not unknown:
                 raise
-            raise CheckError(f"{error} {symbol_file} has no variables {unknown}, which "
-                             "input_names tells.") from None
+            arrays = ParameterFile.read(param_file).by_whole_name("").arrays
+            others = [name for name in block.symbol.list_inputs() if name not in arrays]
+            raise CheckError(f"{error} {symbol_file} has no variables {unknown}, which input_names "
+                             f"tells; those without arrays in the file are {others}.") from None
         return block
 
     def __repr__(self) -> str:

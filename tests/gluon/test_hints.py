@@ -79,7 +79,7 @@ MISTAKES = {
                             "net_dense0_weight.*did you mean"),
     "no super().__init__()": (lambda _: Unprepared(), r"Unprepared: call super\(\).__init__\(\)"),
     "F.array": (lambda _: traced(Making()), "get_constant"),
-    "input_names": (imports, r"no variables \['dat'\]"),
+    "input_names": (imports, r"no variables \['dat'\].*are \['data'\]"),
     "prefix": (other_prefix, "SymbolBlock.imports reads"),
     "picture of a block": (lambda _: mx.viz.plot_network(network()), "mx.sym.var"),
     "summary of a block": (lambda _: mx.viz.print_summary(network()), "mx.sym.var"),
