@@ -54,8 +54,12 @@ def test_kernels_reduce_as_numpy_does(axes, join, seed):
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int8", "int32", "int64"])
 @pytest.mark.parametrize("op", ["sum", "mean", "prod", "max", "min"])
 def test_a_single_term_is_its_reduction(op, dtype):
+    """But a sum is never -0."""
     x = mx.nd.array([[-127, 3, 127]] if dtype[0] == "i" else [[np.nan, np.inf, 0.1]], dtype=dtype)
     net = getattr(mx.sym, op)(mx.sym.Variable("x"), axis=0)
     for found in (getattr(mx.nd, op)(x, axis=0), net.bind(mx.cpu(), [x]).forward()[0]):
         assert found.shape == (3,)
         assert found.asnumpy().tobytes() == x.asnumpy().tobytes()
+    if op in ("sum", "mean"):
+        zero = getattr(mx.nd, op)(mx.nd.array([[-0.0]]).astype(dtype), axis=0).asnumpy()
+        assert not zero and not np.signbit(zero)
