@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, Literal, NoReturn
 
 import numpy as np
@@ -19,21 +19,14 @@ from ..ndarray import NDArray
 from ..ndarray.gradients import mark_variables
 from ..ndarray.recording import RecordingScope
 from ..symbol import Symbol
-from .parameter_arrays import ArrayUser, ParameterArrays, device_positions, fill
+from .parameter_arrays import AnyInit, ArrayUser, Init, ParameterArrays, device_positions, fill
 from .saved_values import DtypeSource, Loading, fits, take_saved
-from .utils import Contexts, as_contexts, dimensions, existing, shape_is_known
+from .utils import Contexts, as_contexts, dimensions, existing, shape_is_known, without_values
 
 __all__ = ["DeferredInitializationError", "Parameter"]
 
-Init = initializer.Initializer | str | None
-"""An initializer, or its name; None leaves it to `initialize`."""
-AnyInit = Init | Callable[..., object]
-"""An initializer of a whole network, which may also be a function such as `Mixed`."""
 Stype = Literal["default", "row_sparse", "csr"]
 _STYPES = ("default", "row_sparse", "csr")
-_UNINITIALIZED = ("has not been initialized. Call initialize() of the block, or load values into "
-                  "it; note that Block.params lacks the parameters of children, which "
-                  "Block.collect_params() has")
 
 
 class DeferredInitializationError(MXNetError):
@@ -255,7 +248,7 @@ class Parameter:
                     f"Parameter {self.name!r} has not been initialized yet because initialization "
                     "was deferred: the first call of the network finds its shape. Call the "
                     "network on a batch first, or give in_units, in_channels and so on.")
-            raise MXNetError(f"Parameter {self.name!r} {_UNINITIALIZED}.")
+            raise without_values(self.name)
         if ctx is list:
             return arrays
         if ctx is None and len(arrays) == 1:
@@ -389,16 +382,15 @@ class Parameter:
             If the shape is not that of the parameter.
         """
         self.shape = data.shape
-        if self._data is None:
-            if self._deferred_init:
-                self._deferred_init = (*self._deferred_init[:3], data)
-            else:
-                self._init_impl(data, [data.context])
-            return
-        if self._trainer is not None:
-            self._trainer._replace(self)
-        for array in self._data:
-            array[:] = data
+        if self._data is not None:
+            if self._trainer is not None:
+                self._trainer._replace(self)
+            for array in self._data:
+                array[:] = data
+        elif self._deferred_init:
+            self._deferred_init = (*self._deferred_init[:3], data)
+        else:
+            self._init_impl(data, [data.context])
 
     def _load_init(self, data: NDArray, ctx: Contexts, cast_dtype: bool = False,
                    dtype_source: DtypeSource = "current") -> None:
@@ -437,11 +429,9 @@ class Parameter:
 
     def list_ctx(self) -> list[Context]:
         """Return the devices, in the order of `initialize`."""
-        if self._data is not None:
-            return list(self._ctx_list or ())
-        if self._deferred_init:
-            return list(self._deferred_init[1])
-        raise MXNetError(f"Parameter {self.name!r} {_UNINITIALIZED}.")
+        if self._data is None and not self._deferred_init:
+            raise without_values(self.name)
+        return list(self._deferred_init[1] if self._data is None else self._ctx_list or ())
 
     def reset_ctx(self, ctx: Contexts) -> None:
         """Move to other devices: the mean of the copies is copied to each of them.

@@ -9,7 +9,12 @@ from .. import initializer
 from ..context import Context
 from ..ndarray import NDArray
 
-__all__ = ["ArrayUser", "ParameterArrays", "device_positions", "fill"]
+__all__ = ["AnyInit", "ArrayUser", "Init", "ParameterArrays", "device_positions", "fill"]
+
+Init = initializer.Initializer | str | None
+"""An initializer, or its name; None leaves it to `initialize`."""
+AnyInit = Init | Callable[..., object]
+"""An initializer of a whole network, which may also be a function such as `Mixed`."""
 
 
 class ArrayUser(Protocol):

@@ -364,6 +364,19 @@ def existing(contexts: Sequence[Context], name: str) -> list[Context]:
         raise MXNetError(f"Parameter {name!r}: {error}") from None
 
 
+def without_values(name: str) -> MXNetError:
+    """Return the error for a parameter that is read before it has values.
+
+    Parameters
+    ----------
+    name : str
+        Name of the parameter.
+    """
+    return MXNetError(f"Parameter {name!r} has not been initialized. Call initialize() of the "
+                      "block, or load values into it; note that Block.params lacks the parameters "
+                      "of children, which Block.collect_params() has.")
+
+
 def dimensions(shape: int | Iterable[int]) -> tuple[int, ...]:
     """Return a shape as a tuple.
 
