@@ -50,6 +50,7 @@ from nbmod.base import mx_int64 as mx_int64
 from nbmod.base import mx_real_t as mx_real_t
 from nbmod.base import mx_uint as mx_uint
 from nbmod.base import numbered as numbered
+from nbmod.base import plain_numbers as plain_numbers
 from nbmod.base import py_str as py_str
 from nbmod.base import warn_user as warn_user
 from nbmod.base import wrong_type as wrong_type
