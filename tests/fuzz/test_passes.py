@@ -125,11 +125,11 @@ def test_elements_that_are_not_numbers_are_compared():
 
 
 def case(rng: Any, style: str) -> Case:
-    """A random case without loops, whose bodies only executors run."""
+    """A random case without loops and branches, whose bodies only executors run."""
     while True:
-        program = replace(drawing.program(rng, style), groups=False)
-        if not any(line.kind in ("foreach", "while") for line in program.lines):
-            return Case(program)
+        found = Case(replace(drawing.program(rng, style), groups=False))
+        if not any(node.op is not None and node.op.runs_subgraphs for node in found.graph.nodes):
+            return found
 
 
 def blocked(case: Case) -> Rewritten:
