@@ -13,7 +13,15 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import ndarray, symbol
-from ..base import AbstractError, ArgumentError, CheckError, DTypeArg, MXNetError, warn_user
+from ..base import (
+    AbstractError,
+    ArgumentError,
+    CheckError,
+    DTypeArg,
+    MXNetError,
+    did_you_mean,
+    warn_user,
+)
 from ..checkpoint import save_checkpoint
 from ..context import Context
 from ..core.fork import fresh
@@ -33,6 +41,9 @@ __all__ = ["HybridBlock"]
 
 _TRACING = fresh(threading.RLock())
 """Held while a block is traced, and while shapes of parameters are inferred."""
+_FLAGS = ("static_alloc", "static_shape", "inline_limit", "forward_bulk_size",
+          "backward_bulk_size")
+"""Options of `hybridize`."""
 
 
 class HybridBlock(Block):
@@ -132,6 +143,8 @@ class HybridBlock(Block):
             Options of the back end, which have no effect.
         """
         _require_backend(backend)
+        for name in kwargs if backend is None else ():
+            warn_user(f"hybridize: {name} has no effect{did_you_mean(name, _FLAGS)}")
         if active and (self._forward_hooks or self._forward_pre_hooks):
             warn_user(f'"{self!r}" is being hybridized while still having forward hook/pre-hook. '
                       f'If "{self!r}" is a child of HybridBlock, the hooks will not take effect.')

@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import initializer
 from .. import ndarray as nd
-from ..base import ArgumentError, CheckError, NoSuchKey, did_you_mean, element_type
+from ..base import ArgumentError, CheckError, NoSuchKey, did_you_mean, element_type, warn_user
 from ..context import Context
 from ..core.reprs import listed
 from ..ndarray import NDArray
@@ -20,6 +20,9 @@ from .saved_values import DtypeSource, Loading
 from .utils import Contexts, _indent, dimensions
 
 __all__ = ["ParameterDict"]
+
+_ATTRIBUTES = ("dtype", "grad_req", "grad_stype", "init", "lr_mult", "shape", "wd_mult")
+"""Attributes of parameters that programs set."""
 
 
 class ParameterDict:
@@ -216,6 +219,8 @@ class ParameterDict:
             New value.
         """
         for parameter in self.values():
+            if not hasattr(parameter, name) and (hint := did_you_mean(name, _ATTRIBUTES)):
+                warn_user(f"setattr: parameters have no {name!r}{hint}")
             setattr(parameter, name, value)
 
     # -- files ------------------------------------------------------------------------------------

@@ -97,6 +97,22 @@ def test_mistakes_have_hints(mistake, tmp_path):
         call(tmp_path)
 
 
+@pytest.mark.parametrize(("call", "text"), [
+    (lambda net: net.hybridize(static_aloc=True), "static_aloc .*did you mean 'static_alloc'"),
+    (lambda net: net.hybridize(fast=True), "fast has no effect$"),
+    (lambda net: net.collect_params().setattr("lrmult", 0), "'lrmult'; did you mean 'lr_mult'")])
+def test_options_without_an_effect_are_warned_of(call, text):
+    with pytest.warns(UserWarning, match=text):
+        call(network())
+
+
+def test_parameters_may_have_further_attributes():
+    net = network()
+    net.collect_params().setattr("is_new", True)
+    net.collect_params().setattr("is_new", False)
+    assert not any(each.is_new for each in net.collect_params().values())
+
+
 def test_sizes_of_batches_may_be_quotients():
     assert [len(each) for each in batches(4 / 2)] == [2, 1]
     assert len(gluon.data.DataLoader([1, 2, 3], 4 / 2)) == 2  # MXNet: TypeError
