@@ -217,12 +217,18 @@ def test_weights_are_read_where_they_are(numpy_first):
 
 
 def test_a_backward_pass_follows_a_forward_pass():
+    """Of prediction, too, as where all arrays are dense."""
     executor = perceptron().simple_bind(mx.cpu(), **SHAPES)
-    executor.forward(is_train=False)
+    executor.arg_dict["fc_bias"][:] = 3
+    executor.arg_dict["b"][:] = 100
     with pytest.raises(MXNetError, match=r"call forward\(is_train=True\)"):
         executor.backward(mx.nd.ones((4, 2)))
-    executor.forward(is_train=True)
-    executor.backward(mx.nd.ones((4, 2)))
+    gradients = []
+    for is_train in (False, True):
+        executor.forward(is_train=is_train)
+        executor.backward(mx.nd.ones((4, 2)))
+        gradients.append(executor.grad_dict["fc_weight"].asnumpy())
+    assert gradients[0].any() and (gradients[0] == gradients[1]).all()
     executor.release()
     with pytest.raises(MXNetError, match=r"call forward\(is_train=True\)"):
         executor.backward(mx.nd.ones((4, 2)))
