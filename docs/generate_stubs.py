@@ -303,7 +303,8 @@ def faces() -> dict[str, types.ModuleType]:
 
 def face(module: types.ModuleType) -> str:
     """For jedi: a module with the public names of another one, and nothing else to complete."""
-    return HEAD + "".join(f"from {module.__name__} import {name} as {name}\n"
+    assert module.__spec__ is not None     # its name stays when mx.as_mxnet() changes the module's
+    return HEAD + "".join(f"from {module.__spec__.name} import {name} as {name}\n"
                           for name in sorted(dir(module)))
 
 
