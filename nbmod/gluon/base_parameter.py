@@ -187,13 +187,13 @@ class Parameter:
             warn_user(f"Parameter {self.name!r} is already initialized, ignoring. "
                       "Set force_reinit=True to re-initialize.")
             return
-        if self._data is not None and self._trainer is not None:
-            self._trainer._replace(self)
         default_init = default_init or initializer.Uniform()
         chosen = init or self.init or default_init
         for each in (chosen, default_init):
             require_initializer(each, f"Parameter {self.name!r}")
         contexts = as_contexts(ctx, used=shape_is_known(self.shape))
+        if self._data is not None and self._trainer is not None:
+            self._trainer._replace(self)
         self._copies = self._grad = None
         if not shape_is_known(self.shape) and not self._allow_deferred_init:
             raise ArgumentError(f"Cannot initialize Parameter {self.name!r} because it has invalid "

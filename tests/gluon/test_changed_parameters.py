@@ -126,3 +126,18 @@ def test_errors_of_updates_name_what_is_wrong_with_a_parameter():
     weights[0].lr_mult = "two"
     with pytest.raises(mx.MXNetError, match="param_dict.*numbers as lr_mult"):
         step(trained(weights, "sgd", {}), weights)
+
+
+@pytest.mark.parametrize(("contexts", "updates"), WAYS)
+def test_a_refused_initialization_leaves_states_as_they_are(contexts, updates):
+    values = []
+    for refused in (False, True):
+        weights = parameters(contexts, "float32")
+        trainer = trained(weights, "sgd", {"momentum": 0.9}, updates)
+        step(trainer, weights)
+        if refused:
+            with pytest.raises(mx.MXNetError, match="initializer"):
+                weights[0].initialize(mx.init.Xavier, force_reinit=True)
+        step(trainer, weights)
+        values.append([each.data(contexts[-1]).asnumpy() for each in weights])
+    np.testing.assert_array_equal(*values)
