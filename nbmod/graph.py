@@ -85,6 +85,11 @@ class Node:
         return "null" if self.op is None else self.op.name
 
     @property
+    def runs_subgraphs(self) -> bool:
+        """Whether this is a loop or a branch."""
+        return self.op is not None and self.op.runs_subgraphs
+
+    @property
     def recomputes(self) -> bool:
         """Whether this is a clone of its source that the backward pass recomputes."""
         return self.op is not None and self.source is not None and self.op is self.source.op

@@ -88,7 +88,7 @@ class InterpretedProgram:
     def __init__(self, binding: BindArguments, states: States, key: str = "eager",
                  network: Differentiated | None = None):
         for node in (network.forward if network else binding.inferred.graph).nodes:
-            if node.op is not None and node.op.runs_subgraphs:
+            if node.runs_subgraphs:
                 raise MXNetError(f"{node.describe()}: a graph with arrays without elements cannot "
                                  "have loops and branches; call them eagerly (mx.nd.contrib)")
         self._binding, self._key = binding, key

@@ -277,7 +277,7 @@ def _differentiate(simplified: Rewritten, options: CompileOptions) -> JointGraph
     joint = JointGraph(graph, simplified, len(graph.outputs), [], [])
     if not trained:
         return joint
-    has_bodies = any(node.op is not None and node.op.runs_subgraphs for node in graph.nodes)
+    has_bodies = any(node.runs_subgraphs for node in graph.nodes)
     forward = with_trained_bodies(graph, options.mirror) if has_bodies else graph
     wrt = [node for node in forward.variables if node.name in trained]
     graph, heads = with_gradients(forward, wrt)

@@ -139,8 +139,7 @@ class SparseProgram:
 
         Loops run in regions only, so that monitors of networks with loops see these as a node.
         """
-        has_loops = any(node.op is not None and node.op.runs_subgraphs
-                        for node in self._binding.inferred.graph.nodes)
+        has_loops = any(node.runs_subgraphs for node in self._binding.inferred.graph.nodes)
         return self._program if has_loops else self._interpreted(self._binding.inferred)
 
     @property
@@ -196,7 +195,7 @@ class SparseProgram:
 def _require_no_loops(graph: Graph) -> None:
     """Require that loops are in dense regions."""
     for node in graph.nodes:
-        if node.op is not None and node.op.runs_subgraphs:
+        if node.runs_subgraphs:
             raise MXNetError(f"bind: {node.describe()} runs a graph of its own, which reads or "
                              "makes sparse arrays; it needs dense ones")
 

@@ -128,7 +128,7 @@ def case(rng: Any, style: str) -> Case:
     """A random case without loops and branches, whose bodies only executors run."""
     while True:
         found = Case(replace(drawing.program(rng, style), groups=False))
-        if not any(node.op is not None and node.op.runs_subgraphs for node in found.graph.nodes):
+        if not any(node.runs_subgraphs for node in found.graph.nodes):
             return found
 
 
