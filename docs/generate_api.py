@@ -39,6 +39,11 @@ SHORT = ("mx.nd.", "mx.sym.", "mx.mod.", "mx.kv.", "mx.init.")
 # -- what is public -----------------------------------------------------------------------------
 
 
+def own_name(module: ModuleType) -> str:
+    """Name under which a module was imported; `mx.as_mxnet()` changes `__name__` of two modules."""
+    return module.__spec__.name if module.__spec__ else module.__name__
+
+
 def names_of(module: ModuleType) -> list[str]:
     """Public names of a module, in alphabetical order."""
     listed = [*getattr(module, "__all__", ())]
@@ -59,7 +64,7 @@ def modules() -> dict[str, ModuleType]:
     for module in waiting:
         for name in names_of(module):
             value = getattr(module, name)
-            if isinstance(value, ModuleType) and value.__name__.startswith("nbmod."):
+            if isinstance(value, ModuleType) and own_name(value).startswith("nbmod."):
                 path = f"{paths[module]}.{name}"
                 if value not in paths:
                     waiting.append(value)
@@ -98,7 +103,7 @@ def is_described(value: object) -> bool:
 def homes() -> dict[int, Entry]:
     """By the identity of a class or function, the name under which it is described."""
     def distance(entry: Entry) -> tuple[bool, bool, int, int]:
-        real, own = modules()[entry.module].__name__, str(getattr(entry.value, "__module__", ""))
+        real, own = own_name(modules()[entry.module]), str(getattr(entry.value, "__module__", ""))
         is_alias = entry.name != getattr(entry.value, "__name__", entry.name)
         return not own.startswith(real), is_alias, -len(real), len(entry.path)
 
@@ -118,7 +123,7 @@ def operator_of(entry: Entry) -> str:
     """Where the operator is described whose function an entry is; "" for other entries."""
     space, _, below = entry.path.removeprefix("mx.").partition(".")
     real = getattr(entry.value, "__module__", "")
-    if space not in ("nd", "sym") or real != modules()[entry.module].__name__:
+    if space not in ("nd", "sym") or real != own_name(modules()[entry.module]):
         return ""
     return operators().get(below.removeprefix("op.")) or (
         operators().get(below.removeprefix("sparse."), ""))

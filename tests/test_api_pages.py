@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import nbmod as mx
 from nbmod.gluon import nn
 
 SCRIPT = Path(__file__).resolve().parents[1] / "docs" / "generate_api.py"
@@ -29,6 +30,15 @@ def test_every_public_name_is_described(api):
     """Names of `__all__` and `__dir__`, those that are imported on first use included."""
     assert len(api.entries()) > 2500
     assert [name for _, missing in api.coverage().values() for name in missing] == []
+
+
+def test_pages_are_those_of_nbmod_after_as_mxnet(api, monkeypatch):
+    """`import mxnet` then sets the `__name__` of `mx.nd` and `mx.sym` to MXNet's."""
+    paths = set(api.modules())
+    monkeypatch.setattr(mx.nd, "__name__", "mxnet.ndarray")
+    monkeypatch.setattr(mx.sym, "__name__", "mxnet.symbol")
+    api.modules.cache_clear()
+    assert set(api.modules()) == paths
 
 
 def test_names_lead_to_where_they_are_described(api):

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
-
 import numpy as np
 import pytest
 
 import nbmod as mx
 from nbmod.base import MXNetError
 from nbmod.mxnet_predict import Predictor, load_ndarray_file
+from tests.execution.test_startup import run
 
 
 @pytest.fixture
@@ -49,6 +47,5 @@ def test_mistakes_are_named(files, tmp_path):
 
 
 def test_scripts_find_it_beside_mxnet():
-    mx.as_mxnet()
-    module = importlib.import_module("mxnet_predict")
-    assert module is sys.modules["nbmod.mxnet_predict"] is importlib.import_module("mxnet_predict")
+    run("import sys, nbmod; nbmod.as_mxnet(); import mxnet_predict; "
+        "assert mxnet_predict is sys.modules['nbmod.mxnet_predict']")

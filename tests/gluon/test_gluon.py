@@ -12,6 +12,7 @@ import pytest
 import nbmod as mx
 from nbmod.base import MXNetError
 from tests.compare import assert_like, assert_same
+from tests.execution.test_startup import run
 from tests.programs import gluon_trainer
 
 MODULES = ("", ".block", ".trainer", ".nn", ".rnn", ".data", ".data.vision",
@@ -37,11 +38,11 @@ PROCESSES = {"ConnectionWrapper", "DataLoaderV1", "Queue", "SimpleQueue", "fetch
 # -- names ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", (*MODULES, *FILES))
-def test_modules_are_found_under_both_names(name):
-    mx.as_mxnet()
-    module = importlib.import_module(f"nbmod.gluon{name}")
-    assert importlib.import_module(f"mxnet.gluon{name}") is module
+def test_modules_are_found_under_both_names():
+    run("import importlib, nbmod; nbmod.as_mxnet()\n"
+        f"for name in {(*MODULES, *FILES)}:\n"
+        "    module = importlib.import_module(f'nbmod.gluon{name}')\n"
+        "    assert importlib.import_module(f'mxnet.gluon{name}') is module, name")
 
 
 @pytest.mark.parametrize("name", (*MODULES, *FILES))
