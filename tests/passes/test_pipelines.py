@@ -465,6 +465,16 @@ def test_random_graphs_give_the_same_bit_for_bit(symbol):
             np.testing.assert_array_equal(a, b)
 
 
+def test_draws_of_which_only_the_shape_is_read_take_place():
+    """Later draws have other numbers without them."""
+    draws = [sym.random.uniform(shape=(3, 3)) for _ in range(2)]
+    executor = sym.Group([sym.sqrt(sym.zeros_like(sym.square(draws[0]))), draws[1] * 2]).bind(
+        mx.cpu(), {})
+    want, got = ([mx.random.seed(7), bound.forward()[1].asnumpy()][1]
+                 for bound in (unoptimized(executor), executor))
+    np.testing.assert_array_equal(got, want)
+
+
 def test_simplifying_twice_changes_nothing_more():
     build, shape = NETWORKS["resnet18"]
     graph = Graph(build().entries)

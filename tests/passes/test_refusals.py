@@ -158,7 +158,10 @@ SHAPES: dict[str, Row] = {
     "it is small enough to be kept": lambda ok: net(
         mx.sym.broadcast_add(mx.sym.zeros_like(X, name="it"), X),
         shape=MATRIX if ok else (1024, 1024)),
+    "its inputs draw no random numbers": lambda ok: net(mx.sym.broadcast_add(
+        mx.sym.zeros_like(X if ok else mx.sym.sample_poisson(X), name="it"), X)),
 }
+
 
 def looped():
     """A loop over a constant."""

@@ -9,8 +9,8 @@ from ...graph import Entry, Graph, Node
 from ...ops.op import Op
 from ..remarks import Obstacle, obstacle
 
-__all__ = ["CONVOLUTIONS", "NORMS", "count_uses", "nodes_with_gradient", "other_reader", "varies",
-           "writers_of_shared_states"]
+__all__ = ["CONVOLUTIONS", "NORMS", "count_uses", "nodes_with_draws", "nodes_with_gradient",
+           "other_reader", "varies", "writers_of_shared_states"]
 
 # By name: most networks have no need to import the modules of all ops.
 CONVOLUTIONS = frozenset({"Convolution", "Convolution_v1"})
@@ -51,6 +51,17 @@ def nodes_with_gradient(graph: Graph, trained: Collection[str]) -> set[Node]:
         learns = (node.name in trained if node.is_variable
                   else any(entry.node in nodes for entry in node.inputs))
         if learns:
+            nodes.add(node)
+    return nodes
+
+
+def nodes_with_draws(graph: Graph) -> set[Node]:
+    """Nodes that draw random numbers or may, such as operators of users, and what reads them."""
+    nodes: set[Node] = set()
+    for node in graph.nodes:
+        op = node.op
+        if op is not None and (op.random or not (op.is_pure or op.aux) or any(
+                entry.node in nodes for entry in node.inputs)):
             nodes.add(node)
     return nodes
 

@@ -10,7 +10,8 @@ because another group reads it.
 Assumes: nodes are pure, and results small enough to be kept (`_not_kept`); nobody writes to
 results, so outputs of the graph are left out (`derived_groups`); whoever writes to a parameter
 tells so (`ndarray.mutation`), or its memory counts as always changed (`DerivedConstants`); ops that
-say so read shapes alone (`fold_shape_reads`).
+say so read shapes alone, and what they do not read any more draws no random numbers, of which later
+draws would get others (`fold_shape_reads`).
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from ...ops.internal import Unread
 from ...ops.op import Spec
 from ..remarks import Obstacle, done, obstacle, refused
 from ..rewrite import Replacement, Rewritten, rewrite
-from .analysis import varies
+from .analysis import nodes_with_draws, varies
 
 __all__ = ["derived_groups", "fold_shape_reads", "hoist_constants"]
 
@@ -36,6 +37,7 @@ def fold_shape_reads(before: Rewritten) -> Rewritten:
     """Cut off inputs of which only shapes are read, so that their readers become constants."""
     graph, known = before.graph, before.specs
     graph_outputs = {id(entry.node) for entry in graph.outputs}
+    drawing = nodes_with_draws(graph)
 
     def rule(node: Node, inputs: list[Entry]) -> Replacement | Obstacle | None:
         op = node.op
@@ -44,7 +46,9 @@ def fold_shape_reads(before: Rewritten) -> Rewritten:
         ins = [spec for eid in graph.input_eids(node) if (spec := known[eid]) is not None]
         if len(ins) < len(inputs):
             return None
-        why = _not_kept(graph, node, known, graph_outputs)
+        drawn = next((entry for entry in node.inputs if entry.node in drawing), None)
+        why = obstacle("its inputs draw no random numbers", input=drawn) if drawn else (
+            _not_kept(graph, node, known, graph_outputs))
         if why is not None:
             return why
         unread = [Entry(Node(Unread(*spec), f"{node.name}_{name}_shape"))
