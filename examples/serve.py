@@ -4,6 +4,7 @@ import io
 import json
 import sys
 from collections.abc import Callable, Iterable
+from tokenize import TokenError
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,7 @@ def application(predictor: mx.Predictor) -> Callable[..., Iterable[bytes]]:
             reply = {"error": error}
         except MemoryError:     # such as for the shape that the head of a .npy file tells
             status, reply = "413 Content Too Large", {"error": "the arrays do not fit in memory"}
-        except RecursionError:
+        except (RecursionError, TokenError):    # of JSON, or of the head of a .npy file
             status, reply = "400 Bad Request", {"error": "lists are nested too deeply"}
         except (ValueError, TypeError, EOFError, OverflowError, mx.MXNetError) as error:
             status, reply = "400 Bad Request", {"error": str(error)}

@@ -21,7 +21,7 @@ import pytest
 
 import nbmod as mx
 from nbmod.base import MXNetError
-from nbmod.gluon.data import dataloader, shared_batches
+from nbmod.gluon.data import dataloader, shared_batches, worker_processes
 from tests.programs import gluon_data, loader_processes
 
 DataLoader = mx.gluon.data.DataLoader
@@ -289,6 +289,17 @@ def test_batches_are_any_objects():
     assert batch["turned"].tolist() == [[0, 3], [1, 4], [2, 5]]
     assert batch["sparse"].stype == "csr" and batch["sparse"].asnumpy().tolist() == [[1, 1]] * 2
     batch["turned"][:] = 1    # the consumer's own
+
+
+@pytest.mark.parametrize("version, chosen, method", [
+    ((3, 14), "forkserver", "fork"), ((3, 14), None, "fork"), ((3, 14), "spawn", "spawn"),
+    ((3, 13), "forkserver", "forkserver"), ((3, 13), None, "fork")])
+def test_python_3_14_forks_workers_as_its_predecessors(monkeypatch, version, chosen, method):
+    """Its own default, "forkserver", is what `get_start_method` returns after the first lock."""
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setattr(sys, "version_info", version)
+    monkeypatch.setattr(multiprocessing, "get_start_method", lambda allow_none: chosen)
+    assert worker_processes._start_method() == method
 
 
 @forked

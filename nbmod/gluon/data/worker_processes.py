@@ -243,8 +243,11 @@ class _LoaderWorker:
 
 
 def _start_method() -> str:
-    return multiprocessing.get_start_method(allow_none=True) or (
-        "fork" if sys.platform == "linux" else "spawn")
+    chosen = multiprocessing.get_start_method(allow_none=True)
+    # Since Python 3.14, "forkserver" is also what a program has after its first lock or queue.
+    if sys.platform == "linux" and chosen == "forkserver" and sys.version_info >= (3, 14):
+        chosen = None
+    return chosen or ("fork" if sys.platform == "linux" else "spawn")
 
 
 class WorkerPool:
