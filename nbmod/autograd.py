@@ -263,6 +263,7 @@ class _FunctionOp(Op):
     """A call of a `Function`, for the tape: only its backward is ever executed."""
 
     needs: ClassVar = ("ograds",)
+    is_opaque: ClassVar = True
 
     def __init__(self, function: Function, num_inputs: int, num_outputs: int):
         self.name = type(function).__name__  # type: ignore[misc]

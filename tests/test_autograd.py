@@ -163,6 +163,51 @@ def test_second_derivatives_of_linear_functions_are_zero(name):
     assert_like(x.grad.asnumpy(), np.zeros(x.shape, np.float32))
 
 
+class Cube(autograd.Function):
+    def forward(self, x):
+        self.save_for_backward(x)
+        return x ** 3
+
+    def backward(self, dy):
+        x, = self.saved_tensors
+        return 3 * x * x * dy
+
+
+class CubeOp(mx.operator.CustomOp):
+    """Reads in `backward` what `forward` has left in an attribute."""
+
+    def forward(self, is_train, req, in_data, out_data, aux):
+        self.x = in_data[0].copy()
+        self.assign(out_data[0], req[0], self.x ** 3)
+
+    def backward(self, req, out_grad, in_data, out_data, in_grad, aux):
+        self.assign(in_grad[0], req[0], 3 * self.x * self.x * out_grad[0])
+
+
+@mx.operator.register("cube_of_an_attribute")
+class CubeProp(mx.operator.CustomOpProp):
+    def declare_backward_dependency(self, out_grad, in_data, out_data):
+        return out_grad
+
+    def create_operator(self, ctx, in_shapes, in_dtypes):
+        return CubeOp()
+
+
+@pytest.mark.parametrize("name", ["Cube", "Custom"])
+def test_gradients_that_objects_of_programs_compute_are_not_differentiated(name):
+    """Nothing tells what they depend on: neither on nothing, nor only on their heads."""
+    def cube(x):
+        return Cube()(x) if name == "Cube" else mx.nd.Custom(x, op_type="cube_of_an_attribute")
+
+    for function in (cube, lambda x: cube(x) + x ** 3, lambda x: cube(x) ** 2,
+                     lambda x: cube(x ** 2)):
+        with record():
+            slope, = autograd.grad(function(x := marked(mx)), [x], create_graph=True)
+        slope.detach()
+        with pytest.raises(mx.MXNetError, match=f"{name} has no second derivative"):
+            slope.backward()
+
+
 def test_fresh_grad_tells_which_gradients_backward_has_written(oracle):
     assert autograd_scripts.fresh_gradients(mx) == oracle.call(
         "mx_scripts.run", "autograd_scripts", "fresh_gradients")

@@ -9,7 +9,7 @@ from ..context import Context
 from ..execution.interpreter import named
 from ..graph import Entry, Node
 from ..ops.device import device_of
-from ..ops.op import Spec
+from ..ops.op import Backward, Spec
 from .eager import specs_of
 from .tape import Recorded, save_for_backward
 
@@ -54,7 +54,10 @@ class TapeFacts:
 
     def record(self, node: Node, ins: Sequence[Any], outs: Sequence[Any], ctx: Context) -> None:
         """Record a node that has run."""
-        clone = Recorded(node.required_op, map(self.entry, node.inputs), ctx)
+        op, inputs = node.required_op, [*map(self.entry, node.inputs)]
+        if isinstance(op, Backward) and op.fwd.is_opaque:
+            inputs += source_of(node).inputs    # on which it may depend, too
+        clone = Recorded(op, inputs, ctx)
         save_for_backward(clone, ins, outs, self.specs(node, ins))
         self._recorded[id(node)] = clone
 

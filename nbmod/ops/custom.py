@@ -72,6 +72,7 @@ class Custom(Op, name="Custom"):
     may_lack_inputs: ClassVar = True
     reads_context: ClassVar = True
     is_pure: ClassVar = False
+    is_opaque: ClassVar = True
     _parameters: ClassVar[dict[str, str]] = {}
     _connected: ClassVar[tuple[int, int] | None] = None
 

@@ -123,6 +123,10 @@ class OpTraits:
     bilinear: ClassVar[tuple[str, str] | tuple[()]] = ()
     """Two inputs that forward is a product of: linear in each, and affine in all others."""
 
+    is_opaque: ClassVar[bool] = False
+    """Backward may depend on more than `needs` names, such as attributes of an object: nothing is
+    known of its gradient."""
+
     @property
     def makes_sparse(self) -> bool:
         """Whether a parameter asks for a sparse result, also of dense inputs."""

@@ -151,10 +151,11 @@ def _second(node: Node, ograds: Gradients) -> Gradients:
     if decomposed is not None:
         return _through(node, decomposed, ograds)
     read = {name for name in node.op.list_inputs() if not name.startswith("ograd")}
-    if fwd.bilinear and read <= set(fwd.bilinear):
-        return _of_product(node, ograds)
-    if read <= set(fwd.index_inputs):
-        return _of_affine(node, ograds)
+    if not fwd.is_opaque:
+        if fwd.bilinear and read <= set(fwd.bilinear):
+            return _of_product(node, ograds)
+        if read <= set(fwd.index_inputs):
+            return _of_affine(node, ograds)
     raise MXNetError(f"{fwd.name} has no second derivative: its gradient cannot be differentiated")
 
 
