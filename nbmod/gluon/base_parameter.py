@@ -85,8 +85,8 @@ class Parameter:
         self._ctx_list: list[Context] | None = None
         self._deferred_init: tuple[Any, ...] = ()  # own init, contexts, default init, data
         self._var: Symbol | None = None
-        self._trainer: Any = None
-        self._users: weakref.WeakSet[ArrayUser] = weakref.WeakSet()
+        self._trainer: Any = None  # the latest one, which pulls rows
+        self._trainers, self._users = weakref.WeakSet[Any](), weakref.WeakSet[ArrayUser]()
         self._grad_req = ""
         self.grad_req = grad_req
 
@@ -94,12 +94,12 @@ class Parameter:
         return f"{self._kind} {self.name} (shape={self.shape}, dtype={self.dtype})"
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_users": None, "_trainer": None, "_var": None, "_grad": None,
-                "_copies": self._data and [*self._data]}
+        return {**self.__dict__, "_users": None, "_trainer": None, "_trainers": None, "_var": None,
+                "_grad": None, "_copies": self._data and [*self._data]}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._users = weakref.WeakSet()
+        self._users, self._trainers = weakref.WeakSet(), weakref.WeakSet()
         if self._copies is not None:
             contexts = self._ctx_list or []
             self._keep(x.as_in_context(ctx).detach()
@@ -192,8 +192,8 @@ class Parameter:
         for each in (chosen, default_init):
             require_initializer(each, f"Parameter {self.name!r}")
         contexts = as_contexts(ctx, used=shape_is_known(self.shape))
-        if self._data is not None and self._trainer is not None:
-            self._trainer._replace(self)
+        for trainer in self._trainers if self._data is not None else ():
+            trainer._replace(self)
         self._copies = self._grad = None
         if not shape_is_known(self.shape) and not self._allow_deferred_init:
             raise ArgumentError(f"Cannot initialize Parameter {self.name!r} because it has invalid "
@@ -383,8 +383,8 @@ class Parameter:
         """
         self.shape = data.shape
         if self._data is not None:
-            if self._trainer is not None:
-                self._trainer._replace(self)
+            for trainer in self._trainers:
+                trainer._replace(self)
             for array in self._data:
                 array[:] = data
         elif self._deferred_init:
@@ -413,17 +413,18 @@ class Parameter:
                 self._init_grad()
                 for gradient, former in zip(self._grad or (), before or (), strict=True):
                     gradient[:] = former
-            if self._trainer is not None:
-                self._trainer._cast(self)
+            for trainer in self._trainers:
+                trainer._cast(self)
 
     def _set_trainer(self, trainer: Any) -> None:
-        """Say who pulls rows; only one may."""
+        """Say who steps this, and pulls rows; of rows only one may."""
         if self._stype != "default" and trainer is not None and (
                 self._trainer not in (None, trainer)):
             raise MXNetError(f"Failed to set the trainer for Parameter {self.name!r} because it "
                              f"was already set. More than one trainers for a {self._stype} "
                              "Parameter is not supported.")
         self._trainer = trainer
+        self._trainers.update({trainer} - {None})
 
     # -- devices and gradients --------------------------------------------------------------------
 
@@ -484,8 +485,7 @@ class Parameter:
 
     def list_grad(self) -> list[NDArray]:
         """Return the gradients on all devices, in the order of `list_ctx`."""
-        if self._grad is None:
-            self._require_grad()
+        self._require_grad()
         return list(self._grad or self._check_and_get(None, list))
 
     def _require_grad(self) -> None:

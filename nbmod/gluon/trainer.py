@@ -135,6 +135,8 @@ class Trainer:
         store: KVStoreBase | None = getattr(self, "_kvstore", None)
         if store is not None and "dist" in store.type:
             raise MXNetError("Cannot reset distributed KVStore.")
+        if isinstance(store, KVStore) and self._update_on_kvstore:     # its states are
+            self._updaters[0].set_states(store._require_updater().get_states())
         self._kvstore: KVStoreBase | None = None
         self._kv_initialized = self._distributed = False
         self._update_on_kvstore: bool | None = None
@@ -209,11 +211,10 @@ class Trainer:
     def _follow(self) -> None:
         """Go on with the present arrays of the parameters, which may be on other contexts."""
         if self._params and self._params[0].list_ctx() != self._contexts:
-            contexts, former = self._check_contexts(), self._updaters[0]
-            if self._update_on_kvstore and isinstance(self._kvstore, KVStore):
-                former = self._kvstore._require_updater()
+            contexts = self._check_contexts()
             self._reset_kvstore()
-            states, counts = former.get_states(), self._optimizer._all_index_update_counts
+            states = self._updaters[0].get_states()
+            counts = self._optimizer._all_index_update_counts
             latest = max(counts.values(), key=lambda each: max(each.values(), default=0))
             self._contexts = contexts
             self._updaters = [opt.get_updater(self._optimizer) for _ in contexts]
