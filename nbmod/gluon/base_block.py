@@ -16,7 +16,7 @@ from .parameter_dict import ParameterDict
 from .parameter_files import ParameterFile
 from .saved_blocks import load_block, save_block
 from .saved_values import DtypeSource, Loading
-from .utils import Contexts, HookHandle, _indent
+from .utils import Contexts, HookHandle, _indent, unknown_keyword
 
 __all__ = ["Block"]
 
@@ -34,6 +34,13 @@ class Block:
         Beginning of the names of parameters; by default the class's name with a counter.
     params : ParameterDict, optional
         Parameters to share, as `other.params` or `other.collect_params()`.
+    **unknown
+        Refused, as keywords that no constructor of a subclass takes end here.
+
+    Raises
+    ------
+    TypeError
+        For an unknown keyword; names the subclass and what it takes.
 
     Examples
     --------
@@ -55,7 +62,10 @@ class Block:
     _hint: ClassVar[str] = ""
     """Kind of block, which names begin with; by default the class's name."""
 
-    def __init__(self, prefix: str | None = None, params: ParameterDict | None = None):
+    def __init__(self, prefix: str | None = None, params: ParameterDict | None = None,
+                 **unknown: Any):
+        if unknown:
+            raise unknown_keyword(type(self), next(iter(unknown)))
         self._empty_prefix = prefix == ""
         self._prefix, self._params = BlockScope.create(prefix, params, self._alias())
         self._name = self._prefix.removesuffix("_")

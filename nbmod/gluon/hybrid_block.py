@@ -65,8 +65,9 @@ class HybridBlock(Block):
     ([4.0, 9.0], ['x'])
     """
 
-    def __init__(self, prefix: str | None = None, params: ParameterDict | None = None):
-        super().__init__(prefix, params)
+    def __init__(self, prefix: str | None = None, params: ParameterDict | None = None,
+                 **unknown: Any):
+        super().__init__(prefix, params, **unknown)
         self._active = False
         self._flags: list[tuple[str, bool | int]] = []
         self._in_format: Format | None = None

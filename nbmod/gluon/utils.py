@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import os
 import urllib.request
 import zipfile
@@ -14,7 +15,8 @@ from typing import IO, Any
 import numpy as np
 
 from .. import ndarray as nd
-from ..base import ArgumentError, CheckError, MXNetError, UnwritableFile, plain_numbers, warn_user
+from ..base import (ArgumentError, ArgumentTypeError, CheckError, MXNetError, UnwritableFile,
+                    did_you_mean, plain_numbers, warn_user)
 from ..context import Context, current_context, is_absent, resolve
 from ..core.atomic import atomic_write, named_errors
 from ..core.shape_semantics import is_np_shape
@@ -278,7 +280,7 @@ def download(url: str, path: str | None = None, overwrite: bool = False,
             raise
         except (OSError, ValueError) as error:
             reason = error
-    raise MXNetError(f"download: {url} could not be fetched to {target}: {reason}") from reason
+    raise MXNetError(f"download: {url} could not be fetched to {target}: {reason}")
 
 
 # -- blocks ---------------------------------------------------------------------------------------
@@ -375,6 +377,26 @@ def without_values(name: str) -> MXNetError:
     return MXNetError(f"Parameter {name!r} has not been initialized. Call initialize() of the "
                       "block, or load values into it; note that Block.params lacks the parameters "
                       "of children, which Block.collect_params() has.")
+
+
+def unknown_keyword(block: type, name: str) -> ArgumentTypeError:
+    """Return the error for a keyword that no constructor of a block takes.
+
+    Parameters
+    ----------
+    block : type
+        Class of the block.
+    name : str
+        Keyword.
+    """
+    takes = inspect.signature(block).parameters.values()
+    known = [each.name for each in takes if each.kind not in (each.VAR_KEYWORD,
+                                                              each.VAR_POSITIONAL)]
+    known += [each for each in ("prefix", "params")
+              if each not in known and any(other.name == "kwargs" for other in takes)]
+    hint = did_you_mean(name, known) or f"; it takes {', '.join(known)}"
+    return ArgumentTypeError(f"{block.__name__}.__init__() got an unexpected keyword argument "
+                             f"{name!r}{hint}")
 
 
 def dimensions(shape: int | Iterable[int]) -> tuple[int, ...]:

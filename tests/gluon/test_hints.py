@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import traceback
 import urllib.request
 
 import numpy as np
@@ -133,3 +135,52 @@ def test_files_that_cannot_be_fetched_are_announced_and_explained(
     with pytest.raises(mx.MXNetError, match=f"{kind.__name__}: .*gz {state}.*no network.*copy"):
         kind(tmp_path)
     assert f"Downloading {tmp_path}" in capsys.readouterr().out
+
+
+def shown(error):
+    return "".join(traceback.format_exception(error))
+
+
+@pytest.mark.parametrize("fetch", [
+    lambda folder: gluon.utils.download("http://nowhere/file", str(folder), retries=0),
+    lambda folder: gluon.data.vision.MNIST(folder),
+    lambda folder: gluon.contrib.data.text.WikiText2(folder),
+    lambda folder: gluon.model_zoo.model_store.get_model_file("alexnet", folder),
+    lambda folder: mx.contrib.text.embedding.GloVe(embedding_root=str(folder))])
+def test_a_download_that_fails_shows_one_traceback(tmp_path, monkeypatch, fetch):
+    def refuse(url, timeout):
+        raise OSError("no network")
+    monkeypatch.setattr(urllib.request, "urlopen", refuse)
+    with pytest.raises(mx.MXNetError, match="no network") as caught:
+        fetch(tmp_path)
+    assert shown(caught.value).count("Traceback") == 1
+
+
+LAYERS = [each for module in (nn, gluon.rnn, gluon.loss, gluon.contrib.nn, gluon.contrib.rnn,
+                              gluon.contrib.cnn)
+          for each in {*map(vars(module).get, module.__all__)}
+          if inspect.isclass(each) and each is not nn.SymbolBlock]
+ARGUMENTS = {"function": "relu", "base_cell": gluon.rnn.RNNCell(2), "input_shape": (2, 8, 8, 8)}
+
+
+class Own(nn.Dense):
+    """A layer of a user."""
+
+
+@pytest.mark.parametrize("layer", [*LAYERS, Own], ids=lambda layer: layer.__name__)
+def test_an_unknown_keyword_is_told_with_the_layers_name(layer):
+    needed = [ARGUMENTS.get(each.name, 3) for each in inspect.signature(layer).parameters.values()
+              if each.default is each.empty and each.kind is each.POSITIONAL_OR_KEYWORD]
+    if "input_shape" in inspect.signature(layer).parameters:
+        needed[0] = ARGUMENTS["input_shape"][:layer._rank + 1]
+    with pytest.raises(TypeError, match=rf"^{layer.__name__}.__init__\(\) got .*'wrong'"):
+        layer(*needed, wrong=1)
+
+
+@pytest.mark.parametrize(("keyword", "hint"), [
+    ("activatoin", "did you mean 'activation'?"), ("act", "it takes units, activation, use_bias"),
+    ("prefx", "did you mean 'prefix'?")])
+def test_an_unknown_keyword_has_a_hint(keyword, hint):
+    with pytest.raises(TypeError) as caught:
+        nn.Dense(2, **{keyword: "relu"})
+    assert hint in str(caught.value)

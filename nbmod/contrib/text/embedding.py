@@ -155,7 +155,7 @@ class TokenEmbedding(Vocabulary):
             except MXNetError as error:
                 raise MXNetError(f"{kind}: {path} is not there. {error}. Without a network, copy "
                                  "it from another machine, or pass the embedding_root of the "
-                                 "folder it is in") from error
+                                 "folder it is in") from None
         self._load_embedding(path, " ", init_unknown_vec)
 
 

@@ -48,7 +48,7 @@ class PublishedDataset(_DownloadedDataset):
         except MXNetError as error:
             raise MXNetError(f"{type(self).__name__}: {path} {state}. {error}. Without a network, "
                              f"copy {name}, or the files in it, to {self._root}, or name their "
-                             "folder by root=") from error
+                             "folder by root=") from None
 
     def _unpacked(self, files: Sequence[File], archive: File) -> list[str]:
         """The paths of files, which are there or in an archive, in whatever folder."""

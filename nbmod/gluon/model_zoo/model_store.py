@@ -117,7 +117,7 @@ def get_model_file(name: str, root: str | None = None) -> str:
         raise (ArgumentError if isinstance(error, ValueError) else MXNetError)(
             f"pretrained parameters of {name}: {path} {fault}. {error}. Without a network, copy "
             "the file from a machine where MXNet has stored it, pass root=, or call "
-            "load_parameters with another file") from error
+            "load_parameters with another file") from None
     return path
 
 
@@ -133,7 +133,7 @@ def _download(file: str, path: str, sha1_hash: str) -> None:
         raise
     except ValueError as error:
         raise ArgumentError("Downloaded file has different hash. Please try again. "
-                            f"{url}: {error}") from error
+                            f"{url}: {error}") from None
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 

@@ -35,12 +35,11 @@ class _Conv(HybridBlock):
                  dilation: Size, groups: int, layout: str, in_channels: int = 0,
                  activation: str | None = None, use_bias: bool = True,
                  weight_initializer: Init = None, bias_initializer: Init = "zeros",
-                 op_name: str | None = None, adj: Size | None = None, prefix: str | None = None,
-                 params: Any = None):
+                 op_name: str | None = None, adj: Size | None = None, **kwargs: Any):
         if layout not in self._layouts:
             raise CheckError(f"Only supports {' and '.join(map(repr, self._layouts))} layout for "
                              f"now; layout is {layout!r}")
-        super().__init__(prefix=prefix, params=params)
+        super().__init__(**kwargs)
         self._channels, self._in_channels = channels, in_channels
         self._op_name = op_name or ("Convolution" if adj is None else "Deconvolution")
         rank = len(layout) - 2

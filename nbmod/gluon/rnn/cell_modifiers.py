@@ -8,6 +8,7 @@ from typing import Any
 from ... import ndarray as nd
 from ... import symbol as sym
 from ...base import CheckError, numeric_types
+from ..utils import unknown_keyword
 from .cell_containers import BidirectionalCell, _CellList, _cells
 from .recurrent_cell import (
     HybridRecurrentCell,
@@ -89,7 +90,9 @@ class ModifierCell(HybridRecurrentCell):
         If the cell is modified already.
     """
 
-    def __init__(self, base_cell: RecurrentCell):
+    def __init__(self, base_cell: RecurrentCell, **unknown: Any):
+        if unknown:
+            raise unknown_keyword(type(self), next(iter(unknown)))
         if base_cell._modified:
             raise CheckError(f"Cell {base_cell.name} is already modified. One cell cannot be "
                              "modified twice")

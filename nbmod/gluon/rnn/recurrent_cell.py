@@ -154,8 +154,8 @@ class RecurrentCell(Block):
     [1.0, 3.0, 6.0]
     """
 
-    def __init__(self, prefix: str | None = None, params: Any = None):
-        super().__init__(prefix=prefix, params=params)
+    def __init__(self, prefix: str | None = None, params: Any = None, **unknown: Any):
+        super().__init__(prefix=prefix, params=params, **unknown)
         self._modified = False
         self.reset()
 

@@ -214,8 +214,8 @@ class _PixelShuffle(HybridBlock):
 
     _rank: ClassVar[int]
 
-    def __init__(self, factor: int | Sequence[int]):
-        super().__init__()
+    def __init__(self, factor: int | Sequence[int], **kwargs: Any):
+        super().__init__(**kwargs)
         try:
             self._factors = ((int(factor),) * self._rank  # type: ignore[arg-type]
                              if not isinstance(factor, (tuple, list))

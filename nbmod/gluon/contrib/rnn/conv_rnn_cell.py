@@ -33,8 +33,8 @@ class _ConvCell(HybridRecurrentCell):
                  i2h_weight_initializer: Init = None, h2h_weight_initializer: Init = None,
                  i2h_bias_initializer: Init = "zeros", h2h_bias_initializer: Init = "zeros",
                  conv_layout: str | None = None, activation: Function = "tanh",
-                 prefix: str | None = None, params: Any = None):
-        super().__init__(prefix=prefix, params=params)
+                 prefix: str | None = None, params: Any = None, **unknown: Any):
+        super().__init__(prefix=prefix, params=params, **unknown)
         self._hidden_channels, self._activation = hidden_channels, activation
         self._conv_layout = LAYOUTS[self._rank][0] if conv_layout is None else conv_layout
         self._input_shape = dimensions(input_shape)
