@@ -91,7 +91,7 @@ class TripletLoss(Loss):
 
 
 class CosineEmbeddingLoss(Loss):
-    """1 - cos(input1, input2) for label 1, max(0, cos - margin) for -1.
+    """1 - cos(input1, input2) for label 1, max(0, cos - margin) for -1, and 0 for other labels.
 
     A call takes two arrays of vectors, and labels: `loss(input1, input2, label)`.
 
@@ -122,5 +122,6 @@ class CosineEmbeddingLoss(Loss):
         lengths = [F.norm(x, axis=-1).reshape((-1, 1)) for x in (input1, input2)]
         cosine = product / F.broadcast_maximum(lengths[0] * lengths[1], F.ones_like(product) * TINY)
         label = label.reshape((-1, 1))
-        loss = F.where(label == 1, 1 - cosine, F.relu(cosine - self._margin))
+        loss = (F.broadcast_mul(label == 1, 1 - cosine)
+                + F.broadcast_mul(label == -1, F.relu(cosine - self._margin)))
         return _apply_weighting(F, loss, self._weight, sample_weight)

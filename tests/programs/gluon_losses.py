@@ -30,6 +30,7 @@ CASES = (
     ("PoissonNLLLoss", {}, ("real", "counts")),
     ("PoissonNLLLoss", {"from_logits": False, "compute_full": True}, ("share", "counts")),
     ("CosineEmbeddingLoss", {"margin": 0.1}, ("real", "other", "rows")),
+    ("CosineEmbeddingLoss", {"margin": 0.1}, ("real", "other", "other_rows")),
     ("CTCLoss", {}, ("steps", "texts")),
     ("CTCLoss", {"layout": "TNC", "label_layout": "TN"}, ("turned_steps", "turned_texts")),
     ("CTCLoss", {}, ("steps", "texts", "step_lengths")),
@@ -53,6 +54,7 @@ def arrays() -> dict[str, np.ndarray]:
         "classes": rng.integers(0, 3, (4,)), "planes": rng.standard_normal((2, 3, 2, 2)),
         "plane_classes": rng.integers(0, 3, (2, 2, 2)), "signs": rng.integers(0, 2, (4, 3)) * 2 - 1,
         "counts": rng.integers(0, 6, (4, 3)) + 0.5, "rows": np.array([1, -1, 1, -1]),
+        "other_rows": np.array([1, 0, -1, 2]),
         "steps": steps, "texts": texts, "turned_steps": steps.transpose(1, 0, 2),
         "turned_texts": texts.T, "step_lengths": np.array([5, 6]), "text_lengths": np.array([2, 1]),
     }
