@@ -81,8 +81,8 @@ class Pipeline:
     def next(self, timeout: float = float("inf")) -> Any:
         """The result of the next job; StopIteration after the last one.
 
-        Raises the exception of a task, or LateJob after `timeout` seconds; later jobs are cancelled
-        then.
+        Raises the exception of a task, RuntimeError for its StopIteration, or LateJob after
+        `timeout` seconds; later jobs are cancelled then.
         """
         if self._pid != os.getpid():
             raise MXNetError("Pipeline: threads do not follow a fork; reset the iterator in the "
@@ -95,6 +95,10 @@ class Pipeline:
             result = job.finish()
             self._pending.popleft()
             self._fill()
+        except StopIteration as error:     # would end the epoch of whoever calls
+            self._cancel(_GRACE)
+            raise RuntimeError("data raised StopIteration in the middle of an epoch: does it call "
+                               "next() of an iterator that ended?") from error
         except BaseException:
             self._cancel(_GRACE)
             raise

@@ -49,6 +49,27 @@ def test_samples_that_are_no_batch_are_refused(samples):
         next(iter(DataLoader(samples, 2)))
 
 
+class Ended:
+    """Samples of an iterator that ends before the data set does."""
+
+    def __len__(self):
+        return 6
+
+    def __getitem__(self, idx):
+        return next(iter([idx][idx // 3:]))
+
+
+@pytest.mark.parametrize("options", [{}, {"num_workers": 1, "thread_pool": True},
+                                     pytest.param({"num_workers": 1}, marks=forked)])
+@pytest.mark.parametrize("dataset, batchify", [
+    (Ended(), None), (range(6), lambda samples: Ended()[samples[-1]])])
+def test_an_iterator_that_ends_in_a_sample_does_not_end_the_epoch(options, dataset, batchify):
+    batches = iter(DataLoader(dataset, 3, batchify_fn=batchify, **options))
+    next(batches)
+    with pytest.raises(RuntimeError, match=r"StopIteration for the samples \[3, 4, 5\]"):
+        next(batches)
+
+
 def test_a_batch_without_samples_is_refused():
     with pytest.raises(MXNetError, match="no samples; check the batch sampler"):
         next(iter(DataLoader([1, 2], batch_sampler=[[]])))

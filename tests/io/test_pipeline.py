@@ -11,10 +11,12 @@ import textwrap
 import threading
 import time
 import traceback
+from functools import partial
 
 import numpy as np
 import pytest
 
+import nbmod as mx
 from nbmod.base import MXNetError
 from nbmod.context import cpu
 from nbmod.io.job_pipeline import Job, Pipeline
@@ -238,3 +240,18 @@ def test_no_python_code_runs_when_a_buffer_becomes_free():
     del buffer
     sys.setprofile(None)
     assert called == ["c_call"]  # that of setprofile
+
+
+def while_items_last(sample, items):
+    """The sample, unless the items have ended."""
+    return sample if next(items) is None else None
+
+
+@pytest.mark.parametrize("make", [
+    lambda transform: mx.io.DatasetIter(np.ones((80, 1)), 40, label_names=(), transform=transform),
+    lambda transform: mx.io.GeneratorIter(lambda: iter(np.ones((80, 1))), 40, label_names=(),
+                                          transform=transform)], ids=["data set", "generator"])
+def test_an_iterator_that_ends_in_a_sample_does_not_end_the_epoch(make):
+    batches = make(partial(while_items_last, items=iter([None] * 60)))
+    with pytest.raises(RuntimeError, match="StopIteration in the middle of an epoch"):
+        list(batches)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from ...base import ArgumentError
 from ...context import Context, cpu, cpu_shared
 from ...ndarray import NDArray, array, stack
 
-__all__ = ["default_batchify_fn", "default_mp_batchify_fn"]
+__all__ = ["default_batchify_fn", "default_mp_batchify_fn", "make_batch"]
 
 
 def default_batchify_fn(data: Sequence[Any]) -> Any:
@@ -40,6 +40,32 @@ def default_batchify_fn(data: Sequence[Any]) -> Any:
     ((2, 2), [0, 1])
     """
     return _batch(data, None)
+
+
+def make_batch(dataset: Any, batchify_fn: Callable[[list[Any]], Any], indices: Sequence[Any]
+               ) -> Any:
+    """Return the batch of some samples of a data set.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        Samples by index.
+    batchify_fn : callable
+        Function that makes a batch of a list of samples.
+    indices : list
+        Indices of the samples.
+
+    Raises
+    ------
+    RuntimeError
+        If the data set or the function raises `StopIteration`, which would end the epoch early.
+    """
+    try:
+        return batchify_fn([dataset[index] for index in indices])
+    except StopIteration as error:
+        raise RuntimeError("the data set or batchify_fn raised StopIteration for the samples "
+                           f"{[*indices]}: does it call next() of an iterator that ended?"
+                           ) from error
 
 
 def default_mp_batchify_fn(data: Sequence[Any]) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 from ...base import ArgumentError, CheckError
 from ...context import cpu_pinned
 from ...io.job_pipeline import Job, LateJob, Pipeline
-from .batches import _as_in_context, default_batchify_fn, default_mp_batchify_fn
+from .batches import _as_in_context, default_batchify_fn, default_mp_batchify_fn, make_batch
 from .dataset import Dataset
 from .sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
 from .worker_processes import Epoch, LoaderTimeoutError, WorkerPool
@@ -141,7 +141,7 @@ class DataLoader:
         return (_as_in_context(batch, pinned) for batch in batches)
 
     def _make(self, indices: Any) -> Any:
-        return self._batchify_fn([self._dataset[index] for index in indices])
+        return make_batch(self._dataset, self._batchify_fn, indices)
 
     def _in_processes(self) -> Iterator[Any]:
         if self._worker_pool is None or not self._worker_pool.is_open:

@@ -38,6 +38,7 @@ from ... import random as mx_random
 from ...base import MXNetError
 from ...core.fork import prepare
 from ...ops.jit import set_num_threads
+from .batches import make_batch
 from .shared_batches import Parcel, Ring, SharedBlock, attached, pack, unpack
 
 __all__ = ["Epoch", "LoaderTimeoutError", "WorkerPool", "epoch_seeds"]
@@ -115,7 +116,7 @@ class _BatchMaker:
         try:
             for generator, seed in zip((random, np.random, mx_random), task.seeds, strict=True):
                 generator.seed(seed)
-            batch = self._batchify_fn([self._dataset[index] for index in task.indices])
+            batch = make_batch(self._dataset, self._batchify_fn, task.indices)
             reply = Reply(task.epoch, task.number, pack(batch, self._ring))
         except Exception as error:
             reply = Reply(task.epoch, task.number, error=_packed(error))
