@@ -15,8 +15,16 @@ from typing import IO, Any
 import numpy as np
 
 from .. import ndarray as nd
-from ..base import (ArgumentError, ArgumentTypeError, CheckError, MXNetError, UnwritableFile,
-                    did_you_mean, plain_numbers, warn_user)
+from ..base import (
+    ArgumentError,
+    ArgumentTypeError,
+    CheckError,
+    MXNetError,
+    UnwritableFile,
+    did_you_mean,
+    plain_numbers,
+    warn_user,
+)
 from ..context import Context, current_context, is_absent, resolve
 from ..core.atomic import atomic_write, named_errors
 from ..core.shape_semantics import is_np_shape

@@ -80,12 +80,12 @@ class _RNNLayer(HybridBlock):
         self._lstm_state_clip_min = lstm_state_clip_min
         self._lstm_state_clip_max = lstm_state_clip_max
         self._lstm_state_clip_nan = lstm_state_clip_nan
-        self._dtype, self._use_sequence_length = dtype, use_sequence_length
+        self._use_sequence_length = use_sequence_length
         for layer in range(num_layers):
             for direction in "lr"[:self._dir]:
-                self._add_parameters(f"{direction}{layer}_", layer)
+                self._add_parameters(f"{direction}{layer}_", layer, dtype)
 
-    def _add_parameters(self, prefix: str, layer: int) -> None:
+    def _add_parameters(self, prefix: str, layer: int, dtype: Any) -> None:
         """Add the parameters of one layer in one direction."""
         size, outputs = self._gates * self._hidden_size, self._projection_size or self._hidden_size
         inputs = outputs * self._dir if layer else self._input_size
@@ -96,7 +96,7 @@ class _RNNLayer(HybridBlock):
         for name, shape in table:
             setattr(self, prefix + name, self.params.get(
                 prefix + name, shape=shape, init=getattr(self, f"_{name}_initializer"),
-                allow_deferred_init=True, dtype=self._dtype))
+                allow_deferred_init=True, dtype=dtype))
 
     # -- states -------------------------------------------------------------------------------
 
@@ -113,6 +113,11 @@ class _RNNLayer(HybridBlock):
             sizes.append(self._hidden_size)
         return [{"shape": (self._num_layers * self._dir, batch_size, size), "__layout__": "LNC",
                  "dtype": self._dtype} for size in sizes]
+
+    @property
+    def _dtype(self) -> Any:
+        """Element type of the parameters, however that was changed, and so of the first states."""
+        return self.l0_i2h_weight.dtype
 
     def begin_state(self, batch_size: int = 0, func: Callable[..., Any] = nd.zeros, **kwargs: Any
                     ) -> list[Any]:
@@ -259,17 +264,6 @@ class _RNNLayer(HybridBlock):
         if self._mode == "gru":
             return GRUCell(self._hidden_size, **settings)
         return RNNCell(self._hidden_size, activation=self._mode.partition("_")[2], **settings)
-
-    def cast(self, dtype: Any) -> None:
-        """Change the element type of the parameters and of the first states.
-
-        Parameters
-        ----------
-        dtype : dtype
-            Element type.
-        """
-        super().cast(dtype)
-        self._dtype = dtype
 
     def __repr__(self) -> str:
         inputs = (self.l0_i2h_weight.shape or (0, 0))[1] or None
