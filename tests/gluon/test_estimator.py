@@ -199,6 +199,16 @@ def test_composite_metrics_of_lists_are_taken_apart():
     assert len(make(mx, train_metrics=metrics).train_metrics) == 3
 
 
+@pytest.mark.parametrize("length", [{"epochs": -1}, {"epochs": 1.5}, {"batches": -2},
+                                    {"batches": "2"}])
+def test_numbers_that_training_never_reaches_are_refused(length):
+    samples = mx.gluon.data.ArrayDataset(mx.nd.ones((2, 4)), mx.nd.ones(2))
+    ending = module.StoppingHandler()
+    ending.epoch_end = lambda *args, **kwargs: True     # or it would train forever
+    with pytest.raises(ValueError, match=f"{next(iter(length))} is .*a positive integer"):
+        make(mx).fit(mx.gluon.data.DataLoader(samples, 1), event_handlers=[ending], **length)
+
+
 @pytest.mark.parametrize("call", [
     lambda: make(mx).fit(mx.gluon.data.DataLoader([], batch_size=1), batches=3),
     lambda: module.LoggingHandler(log_interval=0), lambda: module.MetricHandler(3),

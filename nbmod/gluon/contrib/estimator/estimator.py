@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from ....base import ArgumentError, CheckError, warn_user
+from ....base import ArgumentError, CheckError, numeric_types, warn_user
 from ....context import Context, cpu, gpu, num_gpus
 from ....metric import EvalMetric
 from ....metric import Loss as LossMetric
@@ -275,6 +275,10 @@ class Estimator:
             raise ArgumentError("Fit only support exactly one type of iteration, train by number "
                                 "of epochs or number of batches. Please specify one and only one "
                                 f"of: epochs or batches; epochs={epochs}, batches={batches}.")
+        length = epochs or batches
+        if not isinstance(length, numeric_types) or length < 1 or length % 1:
+            raise ArgumentError(f"fit: {'epochs' if epochs else 'batches'} is {length!r}, a number "
+                                "that training never reaches; expected a positive integer")
         self.max_epoch, self.max_batch, self.batch_axis = epochs, batches, batch_axis
         categories = self._categorize_handlers(
             self._prepare_default_handlers(val_data, event_handlers))
