@@ -46,6 +46,10 @@ _FLAGS = ("static_alloc", "static_shape", "inline_limit", "forward_bulk_size",
 """Options of `hybridize`."""
 
 
+class _OtherTypes(Exception):
+    """Parameters were cast since the trace, in which constants may have their former types."""
+
+
 class HybridBlock(Block):
     """A block whose calls can be compiled: a subclass defines `hybrid_forward`.
 
@@ -271,6 +275,11 @@ class HybridBlock(Block):
         except DeferredInitializationError:
             self._finish_deferred(*args)
             outputs = call(*arrays)
+        except _OtherTypes:
+            outputs = None
+        if outputs is None:
+            self._change()
+            return self._call_cached_op(*args)
         if self._out_format == 0:
             return outputs
         assert self._out_format is not None
@@ -342,8 +351,14 @@ class HybridBlock(Block):
                       "intended?")
         own = {name: each for name, each in parameters.items() if name in used}
         computed = {name: each.data for name, each in own.items() if each._is_computed}
-        call = CachedOp(outputs, self._flags, names, lambda ctx: {
-            name: each.data(ctx) for name, each in own.items() if name not in computed}, computed)
+        types = {name: each.dtype for name, each in own.items()}
+
+        def arrays(ctx: Context) -> dict[str, NDArray]:
+            if any(each.dtype != types[name] for name, each in own.items()):
+                raise _OtherTypes
+            return {name: each.data(ctx) for name, each in own.items() if name not in computed}
+
+        call = CachedOp(outputs, self._flags, names, arrays, computed)
         for parameter in own.values():
             parameter._users.add(call)
         if self._op_hook is not None:
