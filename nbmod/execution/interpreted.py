@@ -103,6 +103,10 @@ class InterpretedProgram:
         self._training = Interpreter(facts, nodes, [*outputs, *read], key)
         self._computed = {name: entry for name, entry in flowing.items()
                           if name not in network.written}
+        position = {id(node): number for number, node in enumerate(network.joint.graph.nodes)}
+        # In the order in which a plan stores those of one array (`passes.training.stores_last`).
+        self._stored = sorted((name for name in network.gradients if name not in network.written),
+                              key=lambda name: position[id(network.gradients[name].node)])
         self._backward = Interpreter(facts, network.nodes(flowing.values()),
                                      self._computed.values(), key)
         self._heads = {position: self._zeros(Entry(head)) for position, head
@@ -152,7 +156,7 @@ class InterpretedProgram:
                                for position, head in self._heads.items()}
         self._run(self._backward, values, is_train, observers)
         with RecordingScope(False, None):
-            for name in [name for name in network.gradients if name not in network.written]:
+            for name in self._stored:
                 grad, adds = binding.grads[name], binding.requests[name] == "add"
                 if entry := self._computed.get(name):
                     self._store(values[entry], entry, grad, adds)

@@ -337,8 +337,9 @@ def _order(joint: JointGraph, fused: FusedGraph, options: CompileOptions) -> Pla
     hoisted = {id(node) for group in joint.simplified.groups for node in group}
     nodes = stores_last(
         [node for node in graph.nodes if not node.is_variable and id(node) not in hoisted],
-        [end.node for end, name in zip(graph.outputs[joint.num_outputs:], joint.trained,
-                                       strict=True) if name in options.shared])
+        joint.graph, {new.node: old.node for new, old, name in zip(
+            graph.outputs[joint.num_outputs:], joint.graph.outputs[joint.num_outputs:],
+            joint.trained, strict=True) if name in options.shared})
     last = max(graph.output_ids[:joint.num_outputs], default=-1)
     # Constants are the results of hoisted nodes that others read.
     read = {eid for node in nodes for eid in graph.input_eids(node)}

@@ -17,7 +17,7 @@ view; checked in `write_gradients`, which leaves the `Accumulate` node of all bu
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from functools import partial
 
 from ..graph import Entry, Graph, Node
@@ -93,12 +93,15 @@ def _not_added(entry: Entry, uses: int) -> Obstacle | None:
     return None if uses == 1 else obstacle("nothing else reads it", gradient=entry)
 
 
-def stores_last(nodes: Sequence[Node], stores: Collection[Node]) -> list[Node]:
-    """`nodes` with those that store gradients in shared memory moved to the end, in the order in
-    which these gradients are computed."""
-    order = {id(node): position for position, node in enumerate(nodes)}
+def stores_last(nodes: Sequence[Node], graph: Graph, stores: Mapping[Node, Node]) -> list[Node]:
+    """`nodes` with those that store gradients in shared memory moved to the end.
+
+    `stores` are these nodes, each with the node that it is in `graph`, as it was before fusion: the
+    last gradient to be computed there stays in memory that several have, whatever is fused.
+    """
+    order = {id(node): position for position, node in enumerate(graph.nodes)}
     return [*(node for node in nodes if node not in stores),
-            *sorted(stores, key=lambda node: order.get(id(node.inputs[0].node), -1))]
+            *sorted(stores, key=lambda node: order[id(stores[node].inputs[0].node)])]
 
 
 # -- subgraphs ----------------------------------------------------------------------------------

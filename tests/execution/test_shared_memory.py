@@ -20,6 +20,7 @@ import pytest
 
 import nbmod as mx
 from nbmod.core.config import CONFIG
+from nbmod.executor import Executor
 from nbmod.ndarray import mutation
 from nbmod.ops.blocked.layout import LANES
 from tests.fuzz.quantized import Network
@@ -444,6 +445,24 @@ def test_gradients_are_those_of_arrays_of_their_own(network, request_, off):
             either = [before[rest[0]] + of_own[rest[0]] + of_own[rest[1]]] if adds else [
                 of_own[each] for each in rest]
             assert any(close(found[rest[0]], each) for each in either)
+
+
+@pytest.mark.parametrize("rows", [2, 5000], ids=["by NumPy", "fused"])
+@pytest.mark.parametrize("key", [None, "eager"], ids=["planned", "interpreted"])
+def test_of_gradients_in_one_array_the_last_to_be_computed_stays(rows, key):
+    """That of these arguments in MXNet, whatever runs the network, and in kernels of several nodes.
+    """
+    x, w, v = map(sym.Variable, "xwv")
+    stay = {"x": sym.sin(x) * w + x * v, "w": x * w * v, "v": sym.exp(w) * sym.sin(v)}
+    for name, network in stay.items():
+        args = {each: mx.nd.random.uniform(0.1, 1, (rows,)) for each in network.list_arguments()}
+        own = {each: mx.nd.zeros((rows,)) for each in args}
+        one = dict.fromkeys(args, mx.nd.zeros((rows,)))
+        for grads in (own, one):
+            executor = Executor(network.bind(mx.cpu(), args, grads)._binding, key=key)
+            executor.forward(is_train=True)
+            executor.backward(mx.nd.ones((rows,)))
+        assert close(one[name].asnumpy(), own[name].asnumpy()), name
 
 
 def test_gradients_in_parts_of_an_array_are_computed_there():
