@@ -24,6 +24,10 @@ from . import special
 __all__ = ["SPECIAL"]
 
 INFINITY = float32(np.inf)
+TURNS = 0x28BE60DB9391054A7F09D5F47D4D377036D8A5664F10E410
+"""1 / (2 pi), times 2**192."""
+FAR = float32(2 ** 30)
+"""From here on, angles of float32 are reduced exactly."""
 
 
 @inlined
@@ -41,7 +45,7 @@ def minimum(a, b):
 @inlined
 def mod(a, b):
     """Remainder with the sign of the divisor; 0 where that is 0."""
-    return a % b if b != 0 else a - a
+    return a % b if b != 0 else b - b
 
 
 # -- float32 ---------------------------------------------------------------------------------
@@ -83,7 +87,8 @@ def expm1_32(x):
     p = p * x + float32(4.1666467e-02)
     p = p * x + float32(1.6666667e-01)
     p = p * x + float32(0.5)
-    return x + p * (x * x) if abs(x) < float32(0.34) else exp32(x) - float32(1)
+    small = x + p * (x * x) if x != float32(0) else x   # -0 stays
+    return small if abs(x) < float32(0.34) else exp32(x) - float32(1)
 
 
 @inlined
@@ -117,7 +122,8 @@ def log1p_32(x):
     u = float32(1) + x
     back = ((u - float32(1)) - x) / u
     # For a u of 0 or infinity there is nothing to put back, and `back` is NaN.
-    return log32(u) - (back if abs(back) < float32(1) else float32(0))
+    result = log32(u) - (back if abs(back) < float32(1) else float32(0))
+    return result if x != float32(0) else x     # -0 stays
 
 
 @inlined
@@ -133,14 +139,38 @@ def tanh32(x):
     a = abs(x)
     size = float32(1) - float32(2) / (exp32(a + a) + float32(1))
     large = size if x > float32(0) else -size
-    return x + p * (t * x) if a < float32(0.625) else large
+    small = x + p * (t * x) if x != float32(0) else x   # -0 stays
+    return small if a < float32(0.625) else large
+
+
+def _turns(exponent):
+    """2**exponent radians as a part of a turn, in two terms; the first has 29 bits."""
+    part = (TURNS << exponent) % 2 ** 192
+    return (part >> 163) / 2 ** 29, part % 2 ** 163 / 2 ** 192
+
+
+# For the last bit of every number from FAR on; NaN for infinity.
+FAR_TURNS, FAR_RESTS = np.array([*map(_turns, range(7, 105)), (np.nan, 0)]).T.copy()
+
+
+@inlined
+def _near(x):
+    """The angle x, where that is `FAR`, within one turn: in a product of 24 and 29 bits nothing is
+    rounded (Payne and Hanek, 1983)."""
+    bits = _bits(x) & 0x7FFFFFFF
+    power = uint16(max(int32((bits >> 23) - 157), int32(0)))
+    digits = float64((bits & 0x7FFFFF) | 0x800000)
+    turns = digits * FAR_TURNS[power]
+    size = ((turns - floor(turns)) + digits * FAR_RESTS[power]) * 6.283185307179586
+    return size if x > float32(0) else -size
 
 
 @inlined
 def _turn(x):
     """Cody-Waite range reduction: x as a quadrant (0 to 3) and a remainder within pi / 4."""
-    quarters = floor(float64(x) * 0.6366197723675814 + 0.5)
-    rest = (float64(x) - quarters * 1.5707963267948966) - quarters * 6.123233995736766e-17
+    angle = _near(x) if abs(x) >= FAR else float64(x)
+    quarters = floor(angle * 0.6366197723675814 + 0.5)
+    rest = (angle - quarters * 1.5707963267948966) - quarters * 6.123233995736766e-17
     return int32(quarters - 4 * floor(quarters * 0.25)), float32(rest)
 
 
@@ -151,7 +181,7 @@ def _sine(r):
     p = p * t + float32(-1.9840087e-04)
     p = p * t + float32(8.3333319e-03)
     p = p * t + float32(-1.6666667e-01)
-    return r + p * (t * r)
+    return r + p * (t * r) if r != float32(0) else r    # -0 stays
 
 
 @inlined

@@ -61,7 +61,7 @@ def erf(x):
     a = abs(x)
     small = minimum(a, 1.0)
     size = where(a <= 1, small * _polynomial(small * small, _ERF), 1 - _erfc_tail(maximum(a, 1.0)))
-    return where(x < 0, -size, where(x >= 0, size, x))
+    return where(x < 0, -size, where(x > 0, size, x))
 
 
 def erfinv(x):

@@ -23,7 +23,7 @@ UNARY: tuple[tuple[str, str, str, str], ...] = (
     ("abs", "abs(x)", "where(x > 0, gy, where(x < 0, -gy, 0))",
      "Absolute value; its gradient at 0 is 0."),
     ("sign", "where(x > 0, 1, where(x < 0, -1, 0))", "0", "-1, 0 or 1."),
-    ("round", "trunc(x) + where(abs(x - trunc(x)) >= 0.5, where(x > 0, 1, -1), 0)", "0",
+    ("round", "trunc(x) - where(abs(x - trunc(x)) >= 0.5, where(x > 0, -1, 1), 0)", "0",
      "The nearest whole number, halves away from 0."),
     ("rint", "where(x - floor(x) <= ceil(x) - x, floor(x), ceil(x))", "0",
      "The nearest whole number, halves down."),
