@@ -31,6 +31,7 @@ from ..ops.sparse.dense_region import DenseRegion
 from .gradient import gradient
 from .infer import Inferred, infer_specs
 from .infer_storage import Letters
+from .optimize.analysis import draws
 
 __all__ = ["dense_nodes", "dense_regions", "expanded"]
 
@@ -56,7 +57,8 @@ def dense_nodes(graph: Graph, gradients: Graph, letters: Letters) -> set[int]:
 def dense_regions(network: Inferred, dense: Collection[int], trained: Collection[str]) -> Graph:
     """The graph of a network with a `DenseRegion` for the dense nodes of each level.
 
-    Gradients of the variables in `trained` are asked for.
+    Gradients of the variables in `trained` are asked for.  The graph stays as it is where random
+    numbers would be drawn in another order.
     """
     graph = network.graph
     levels = _levels(graph, dense)
@@ -73,7 +75,18 @@ def dense_regions(network: Inferred, dense: Collection[int], trained: Collection
             new.update({entry: Entry(region_node, index) for index, entry in enumerate(outputs)})
             members = members[len(region):]
         _copy(members, new)
-    return Graph([new[entry] for entry in graph.outputs])
+    contracted = Graph([new[entry] for entry in graph.outputs])
+    # A loop can only run in a region.
+    keeps = _draws(contracted) == _draws(graph) or any(node.runs_subgraphs for node in graph.nodes)
+    return contracted if keeps else graph
+
+
+def _draws(graph: Graph) -> list[tuple[str, int]]:
+    """The nodes that draw random numbers, and `id`s of their ops, in the order in which they run.
+    """
+    run = chain.from_iterable(node.op.body.nodes if isinstance(node.op, DenseRegion) else [node]
+                              for node in graph.nodes)
+    return [(node.name, id(node.op)) for node in run if draws(node)]
 
 
 def expanded(graph: Graph) -> Graph:

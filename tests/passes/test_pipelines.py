@@ -475,6 +475,50 @@ def test_draws_of_which_only_the_shape_is_read_take_place():
     np.testing.assert_array_equal(got, want)
 
 
+def dropped(step):
+    return sym.Dropout(step, p=0.5)
+
+
+def stacked_steps():
+    """Two cells, and draws on the inputs and outputs of every step."""
+    h, outs = [sym.var("h0"), sym.var("h1")], []
+    weights = {name: sym.var(name) for name in ("x0", "x1", "h0_", "h1_")}
+    for step in sym.SliceChannel(sym.var("data"), num_outputs=3, axis=0, squeeze_axis=True):
+        x = dropped(step)
+        for i in range(2):
+            x = h[i] = sym.tanh(sym.elemwise_add(*[sym.FullyConnected(
+                each, weights[name], num_hidden=8, no_bias=True)
+                for each, name in ((x, f"x{i}"), (h[i], f"h{i}_"))]))
+            x = dropped(x)
+        outs.append(x)
+    return sym.add_n(*outs)
+
+
+def beside_sparse():
+    """Draws on what follows from a sparse product, and on what does not."""
+    data = sym.var("csr", stype="csr")
+    product = [sym.dot(data, sym.var(name)) for name in "wv"]
+    late = dropped(sym.sin(product[0]) + 1) + dropped(sym.cos(sym.var("x")))
+    return dropped(sym.tanh(late) + product[1]) * 2
+
+
+@pytest.mark.parametrize("build, shapes", [
+    (stacked_steps, {"data": (3, 4, 8), "h0": (4, 8), "h1": (4, 8)}),
+    (beside_sparse, {"csr": (4, 8), "w": (8, 6), "v": (8, 6), "x": (4, 6)})])
+def test_random_numbers_are_drawn_in_the_order_of_the_symbol(build, shapes):
+    def trained():
+        executor = network.simple_bind(mx.cpu(), **shapes)
+        for name, array in executor.arg_dict.items():
+            array[:] = np.random.default_rng(len(name)).uniform(-1, 1, array.shape)
+        mx.random.seed(7)
+        return executor.forward(is_train=True)[0].asnumpy()
+
+    network = build()
+    with mx.without_passes(*PASSES):
+        expected = trained()
+    np.testing.assert_allclose(trained(), expected, rtol=1e-4, atol=1e-5)   # sums in another order
+
+
 def test_simplifying_twice_changes_nothing_more():
     build, shape = NETWORKS["resnet18"]
     graph = Graph(build().entries)

@@ -357,7 +357,8 @@ CELLS: dict[str, Row] = {
     "one layer reads the step before": lambda ok: rnn(twice(ok)),
     "i2h and h2h have weights of their own": lambda ok: rnn(tied(ok)),
     "gru blends the state that h2h reads": lambda ok: rnn(two_gru_steps(ok)),
-    "states change in the order of before": lambda ok: rnn(between(ok)),
+    "states change, and random numbers are drawn, in the order of before":
+        lambda ok: rnn(between(ok)),
     "one step continues another": lambda ok: rnn(branches(ok), request="write"),
     "a step goes on with the cell state before": lambda ok: rnn(two_lstm_steps(ok, other=not ok)),
     "nothing else reads a cell state": lambda ok: rnn(two_lstm_steps(ok, shown=not ok)),

@@ -12,8 +12,8 @@ of two directions, are one `reverse`, and steps of both directions one Concat.
 
 Assumes: what `match_rnn` does of steps; no input of the layer depends on a step (`_chain_last`);
 shapes and types are those of a layer, of all inputs and of the first states (`_state_spec`); nodes
-that share states keep their order (`_state_order`); what is split or joined is all steps, in order
-or in reverse (`_split_sequence`, `_joined`).
+that share states, or draw random numbers, keep their order (`_effects`); what is split or joined is
+all steps, in order or in reverse (`_split_sequence`, `_joined`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from ...ops.tensor.rearrange import Reverse, Transpose
 from ...ops.tensor.slicing import Concat, SliceChannel, Stack
 from ..remarks import Obstacle, obstacle, record, refused, withheld
 from ..rewrite import Replacement, Rewritten, rewrite
-from .analysis import writers_of_shared_states
+from .analysis import draws, writers_of_shared_states
 from .match_rnn import CellChain, find_chains
 
 __all__ = ["reroll_rnn"]
@@ -73,8 +73,9 @@ def _layer_of(chain: CellChain, network: Rewritten, layer_specs: LayerSpecs) -> 
         return None
     with withheld() as remarks:
         after = _replace(network, chain, state, nodes, layer_specs)
-    if _state_order(after) != _state_order(network):
-        refused("reroll_rnn", last, obstacle("states change in the order of before"))
+    if _effects(after) != _effects(network):
+        refused("reroll_rnn", last, obstacle(
+            "states change, and random numbers are drawn, in the order of before"))
         return None
     record(*remarks)
     return after
@@ -113,9 +114,11 @@ def _original(network: Rewritten, entry: Entry) -> Entry:
     return Entry(network.origin.get(entry.node, entry.node), entry.index)
 
 
-def _state_order(network: Rewritten) -> list[Node]:
-    """The nodes of the first graph that share states, in the order in which they run."""
-    return [network.origin.get(node, node) for node in writers_of_shared_states(network.graph)]
+def _effects(network: Rewritten) -> list[Node]:
+    """The nodes of the first graph that share states or draw, in the order in which they run."""
+    writers = {*writers_of_shared_states(network.graph)}
+    return [network.origin.get(node, node) for node in network.graph.nodes
+            if node in writers or draws(node)]
 
 
 def _chain_last(chain: CellChain, graph: Graph) -> list[Node] | Obstacle:
