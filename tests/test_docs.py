@@ -31,8 +31,11 @@ def test_every_environment_variable_has_a_row():
     assert len(names) > 5 and sorted(name for name in names if name not in text) == []
 
 
-NAMED = sorted(["README.md", "docs/architecture.md", "docs/glossary.md", "docs/tiny.md",
-                *(path.relative_to(ROOT).as_posix() for path in ROOT.glob("docs/internals/*.md"))])
+NAMED = ["README.md", "CONTRIBUTING.md", *(f"docs/{name}.md" for name in (
+             "architecture", "explain", "gallery", "glossary", "tiny")),
+         *sorted(path.relative_to(ROOT).as_posix() for folder in ("bench", "internals")
+                 for path in ROOT.glob(f"docs/{folder}/*.md"))]
+"""Pages about the code, which name its files."""
 FOLDERS = (ROOT, ROOT / "nbmod", ROOT / "nbmod/ops/cuda", ROOT / "examples")
 
 
@@ -102,18 +105,22 @@ def threads():
 
 @pytest.mark.usefixtures("threads")
 @pytest.mark.parametrize("page", PAGES)
-def test_pages_print_what_they_say(page, monkeypatch):
+def test_pages_print_what_they_say(page, monkeypatch, tmp_path):
     if page == "docs/internals/cpu-engine.md" and lanes("float32") != 16:
         pytest.skip("this page shows vectors of 16 numbers")
-    monkeypatch.chdir(ROOT)
+    monkeypatch.chdir(tmp_path)     # readers have a package, and no checkout
     with mx.name.NameManager():
         # A closing fence ends an output; doctest itself would take it for a line of it.
         text = (ROOT / page).read_text(encoding="utf-8").replace("\n```", "\n\n```")
         test = doctest.DocTestParser().get_doctest(text, {}, page, page, 0)
         assert test.examples
         runner = doctest.DocTestRunner(optionflags=doctest.REPORT_NDIFF)
-        runner.run(test)
+        runner.run(test, clear_globs=False)
     assert runner.summarize(verbose=False).failed == 0
+    if page == "docs/internals/executor.md":
+        picture = ROOT / "docs/internals/executor-plan.svg"
+        assert test.globs["chart"] == picture.read_text(encoding="utf-8"), (
+            "python docs/generate_gallery.py")
 
 
 def test_the_readme_example_learns(tmp_path, monkeypatch, capsys):
