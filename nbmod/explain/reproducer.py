@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from os import PathLike
@@ -14,6 +15,7 @@ import numpy as np
 from ..base import MXNetError
 from ..core.atomic import atomic_write
 from ..graph import Entry, Graph, Node
+from ..ops.custom import Custom
 from ..ops.op import Spec
 from ..passes.infer import Inferred, infer_specs
 from ..symbol.json_writer import write_graph
@@ -86,7 +88,7 @@ def reproducer_of(history: NodeHistory, what_if: WhatIf, index: int) -> Reproduc
     name = f"step{index}_" + (re.sub(r"\W+", "_", step.name).strip("_") or "unnamed")
     return Reproducer(
         name, _script(f"{title} of {facts.network.name}, by itself", name, step.op, facts.network,
-                      requests, sorted(node.name for node in part.graph.states)),
+                      requests, part.graph),
         write_graph(part.graph.outputs), dict(_values(part.of(part.graph.variables))))
 
 
@@ -154,22 +156,42 @@ def _values(specs: Mapping[str, Spec]) -> Iterator[tuple[str, np.ndarray]]:
             yield name, (0.05 * generator.standard_normal(shape)).astype(dtype)
 
 
+def _imports(graph: Graph) -> Iterator[str]:
+    """Lines that import the modules in which users have registered operators of the graph."""
+    ops = [node.op for node in graph.nodes if node.op is not None]
+    modules = [op.definition.module if isinstance(op, Custom) else type(op).__module__
+               for op in ops]
+    for name in dict.fromkeys(modules):
+        module = sys.modules.get(name)
+        if name.partition(".")[0] == __package__.partition(".")[0]:
+            continue
+        if module is None or name == "__main__" or not getattr(module, "__file__", None):
+            yield f"# Here belong the operators of {name}, which cannot be imported."
+            continue
+        depth = name.count(".") + hasattr(module, "__path__")
+        yield f"sys.path.append({str(Path(str(module.__file__)).resolve().parents[depth])!r})"
+        yield f"import {name}  # registers operators"
+
+
 def _script(title: str, name: str, op: str, network: NetworkFacts, requests: Mapping[str, str],
-            states: Iterable[str]) -> str:
+            graph: Graph) -> str:
     exact = ", mx.exact()" if network.exact else ""
+    states, imports = sorted(node.name for node in graph.states), [*_imports(graph)]
+    system = "import sys\n" if imports else ""
+    registers = "".join(f"{line}\n" for line in ["", *imports]) if imports else ""
     return f'''"""{title}: random inputs of the shapes and types that it has there.
 
     python {name}.py
     python -m pytest -p nbmod_pytest {name}.py
 """
-from pathlib import Path
+{system}from pathlib import Path
 
 import numpy as np
 import nbmod as mx
 from nbmod import bench
-
+{registers}
 FILES = Path(__file__).resolve().parent / "{name}"
-OP, STATES = {op!r}, {list(states)!r}
+OP, STATES = {op!r}, {states!r}
 REQUESTS = {dict(requests)!r}
 
 

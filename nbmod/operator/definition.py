@@ -40,7 +40,7 @@ class PropDefinition:
     """A prop as an `ops.custom.Definition`."""
 
     def __init__(self, name: str, prop: Any):
-        self.name, self._prop = name, prop
+        self.name, self.module, self._prop = name, type(prop).__module__, prop
         self.arguments = self._names("list_arguments")
         self.outputs = self._names("list_outputs")
         self.states = self._names("list_auxiliary_states")

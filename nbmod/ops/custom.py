@@ -28,8 +28,9 @@ Auxiliary states are the last of "in"."""
 
 
 class Definition(Protocol):
-    """A custom operator with the parameters of one node."""
+    """A custom operator with the parameters of one node; `module` has the user's class."""
 
+    module: str
     arguments: tuple[str, ...]
     outputs: tuple[str, ...]
     states: tuple[str, ...]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import subprocess
 import sys
@@ -74,3 +75,49 @@ def test_the_script_runs_elsewhere(tmp_path):
                              env=environment, capture_output=True, text=True, timeout=300)
         assert run.returncode == 0, run.stdout + run.stderr
     assert "fc_backward (_backward_FullyConnected)" in run.stdout
+
+
+OWN = """
+from dataclasses import dataclass
+
+import nbmod as mx
+from nbmod.ops import Op
+
+@mx.register_op("reproduced")
+@dataclass(frozen=True)
+class Reproduced(Op):
+    '''y = x.'''
+    def forward(self, ins, outs, call):
+        outs[0][:] = ins[0]
+
+class Copy(mx.operator.CustomOp):
+    def forward(self, is_train, req, in_data, out_data, aux):
+        self.assign(out_data[0], req[0], in_data[0])
+
+@mx.operator.register("reproduced_custom")
+class CopyProp(mx.operator.CustomOpProp):
+    def create_operator(self, ctx, shapes, dtypes):
+        return Copy()
+"""
+
+
+def test_the_script_imports_operators_of_users(tmp_path, monkeypatch):
+    package = tmp_path / "project" / "reproduced_ops"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("")
+    (package / "own.py").write_text(OWN)
+    monkeypatch.syspath_prepend(package.parent)
+    importlib.import_module("reproduced_ops.own")
+    net = SYM.Custom(SYM.reproduced(SYM.Variable("data"), name="own"),
+                     op_type="reproduced_custom", name="custom")
+    whole = net.simple_bind(mx.cpu(), grad_req="null", data=(2, 3)).explain()
+    scripts = [str(whole.reproducer(name).save(tmp_path)) for name in ("own", "custom")]
+    mx.unregister_op("reproduced")
+    code = ("import runpy, sys\n"
+            "for each in sys.argv[1:]:\n"
+            "    print(runpy.run_path(each)['bound']().forward()[0].shape)\n")
+    run = subprocess.run([sys.executable, "-c", code, *scripts], cwd=tmp_path, text=True,
+                         env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True,
+                         timeout=300)
+    assert run.stdout == "(2, 3)\n(2, 3)\n", run.stderr
+
