@@ -11,7 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
 
 from ..base import ArgumentError
 
@@ -20,11 +22,14 @@ if TYPE_CHECKING:
     from ..executor import Executor
     from ..io import DataBatch
     from ..module import BaseModule
+    from ..ndarray import NDArray
     from ..symbol import Symbol
 
 __all__ = ["Work", "bound", "fill", "module_step", "operator", "symbol"]
 
 Shape = tuple[int, ...]
+Input: TypeAlias = "Shape | NDArray | np.ndarray"
+"""A shape, or an array whose values and type count."""
 
 
 @dataclass(frozen=True)
@@ -50,22 +55,23 @@ class Work:
         return self.run()
 
 
-def operator(name: str, *shapes: Shape, backward: bool = False, ctx: Context | None = None,
+def operator(name: str, *inputs: Input, backward: bool = False, ctx: Context | None = None,
              dtype: str = "float32", **attributes: Any) -> Work:
-    """One operator on arrays of these shapes.
+    """One operator on arrays of these shapes, or on these arrays.
 
     Parameters
     ----------
     name : str
         As in `mx.sym`: "Convolution", "dot", one's own that was registered.
-    *shapes : tuple of int
-        Of the inputs in their order; those that can be inferred (weights) may be left out.
+    *inputs : tuple of int, NDArray or numpy.ndarray
+        The inputs in their order, as a shape or as an array, whose values and type count, such as
+        indices. Those that can be inferred (weights) may be left out.
     backward : bool
         Whether to compute the gradients of all inputs, too.
     ctx : Context, optional
         The device; default: the current one.
     dtype : str
-        Of the inputs.
+        Of the inputs whose shape is given.
     **attributes
         The operator's parameters.
 
@@ -75,21 +81,24 @@ def operator(name: str, *shapes: Shape, backward: bool = False, ctx: Context | N
     >>> work = bench.operator("dot", (64, 32), (32, 16))
     >>> work.operations
     65536
+    >>> work = bench.operator("take", (1000, 64), np.arange(0, 1000, 10, dtype="int32"))
+    >>> work.nbytes > 100 * 64 * 4
+    True
     """
     from .. import sym
 
     build = getattr(sym, name, None) or getattr(sym, f"_{name}", None)
     if build is None:
         raise ArgumentError(f"bench.operator: there is no operator {name!r} in mx.sym")
-    names = [f"input{number}" for number in range(len(shapes))]
-    inputs = [sym.Variable(each, dtype=dtype) for each in names]
-    net = build(*inputs, name=name.lower(), **attributes)
-    return symbol(net, train=backward, ctx=ctx, differentiate_inputs=True, title=name,
-                  **dict(zip(names, shapes, strict=True)))
+    named = {f"input{number}": each for number, each in enumerate(inputs)}
+    variables = [sym.Variable(each, dtype=getattr(value, "dtype", dtype))
+                 for each, value in named.items()]
+    net = build(*variables, name=name.lower(), **attributes)
+    return symbol(net, train=backward, ctx=ctx, differentiate_inputs=True, title=name, **named)
 
 
 def symbol(net: Symbol, train: bool = False, ctx: Context | None = None,
-           differentiate_inputs: bool = False, title: str = "", **shapes: Shape) -> Work:
+           differentiate_inputs: bool = False, title: str = "", **inputs: Input) -> Work:
     """A network at these shapes: inference, or forward and backward.
 
     Parameters
@@ -101,16 +110,16 @@ def symbol(net: Symbol, train: bool = False, ctx: Context | None = None,
     ctx : Context, optional
         The device; default: the current one.
     differentiate_inputs : bool
-        Whether `train` asks for gradients of what is named in `shapes`, too.
+        Whether `train` asks for gradients of what is named in `inputs`, too.
     title : str
         Shown in tables; default: the name of the network's output.
-    **shapes : tuple of int
-        Of the inputs.
+    **inputs : tuple of int, NDArray or numpy.ndarray
+        Shapes of inputs, or arrays, whose values and types count.
     """
     from .. import nd
     from ..execution.cost_model import costs_of
 
-    executor = bound(net, shapes, train, ctx, differentiate_inputs)
+    executor = bound(net, inputs, train, ctx, differentiate_inputs)
     heads = [nd.ones(out.shape, ctx=out.ctx, dtype=out.dtype) for out in executor.outputs]
 
     def run() -> None:
@@ -145,21 +154,29 @@ def module_step(module: BaseModule, batch: DataBatch) -> Work:
     return Work("module step", run)
 
 
-def bound(net: Symbol, shapes: Mapping[str, Shape], training: bool, ctx: Context | None = None,
+def bound(net: Symbol, inputs: Mapping[str, Input], training: bool, ctx: Context | None = None,
           differentiate_inputs: bool = False) -> Executor:
-    """A network bound for a measurement: moderate values in all arrays.
+    """A network bound for a measurement: moderate values in arrays of which only the shape is told.
 
-    Training asks for gradients of what is neither among `shapes` nor a label.
+    Training asks for gradients of what is neither among `inputs` nor a label, never of integers.
     """
     from .. import current_context
+    from ..ndarray import NDArray
 
-    requests = {name: "write" if training and not name.endswith("_label")
-                and (differentiate_inputs or name not in shapes) else "null"
+    arrays = {name: value for name, value in inputs.items()
+              if isinstance(value, (NDArray, np.ndarray))}
+    indices = [name for name, array in arrays.items() if np.dtype(array.dtype).kind in "iub"]
+    requests = {name: "write" if training and not name.endswith("_label") and name not in indices
+                and (differentiate_inputs or name not in inputs) else "null"
                 for name in net.list_arguments()}
-    arguments: dict[str, Any] = dict(shapes)
+    arguments: dict[str, Any] = {name: getattr(value, "shape", value)
+                                 for name, value in inputs.items()}
     executor = net.simple_bind(ctx or current_context(), grad_req=requests, numpy_first=False,
+                               type_dict={name: array.dtype for name, array in arrays.items()},
                                **arguments)
     fill(executor)
+    for name, array in arrays.items():
+        executor.arg_dict[name][:] = array
     return executor
 
 

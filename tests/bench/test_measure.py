@@ -19,7 +19,7 @@ import pytest
 import nbmod as mx
 from nbmod import bench
 from nbmod.base import ArgumentError, MXNetError
-from nbmod.bench import remote, report, roofs, rounds
+from nbmod.bench import networks, remote, report, roofs, rounds
 from nbmod.bench.conditions import Conditions, observed
 from nbmod.bench.measure import ulp_distance
 from nbmod.bench.side_by_side import arm_times
@@ -374,6 +374,21 @@ def test_operators_symbols_and_modules_know_their_costs():
     assert not np.array_equal(before, module.get_params()[0]["fc_weight"].asnumpy())
     with pytest.raises(ArgumentError, match="no operator 'nothing'"):
         bench.operator("nothing", (1,))
+
+
+@pytest.mark.parametrize("array", [np.array, lambda x: mx.nd.array(x, dtype=x.dtype)])
+def test_values_and_types_of_inputs_may_be_told(array):
+    rows = np.array([3, 1, 1], np.int32)
+    net = mx.sym.take(mx.sym.Variable("data"), mx.sym.Variable("rows"))
+    executor = networks.bound(net, {"data": (4, 2), "rows": array(rows)}, True,
+                              differentiate_inputs=True)
+    assert executor.arg_dict["rows"].dtype == np.int32
+    np.testing.assert_array_equal(executor.arg_dict["rows"].asnumpy(), rows)
+    assert executor.grad_dict["rows"] is None and executor.grad_dict["data"] is not None
+    work = bench.operator("take", (4, 2), array(rows), backward=True)
+    work()
+    assert work.nbytes == bench.symbol(net, True, data=(4, 2), rows=array(rows),
+                                       differentiate_inputs=True).nbytes
 
 
 def test_threads_are_those_asked_for_and_restored():
