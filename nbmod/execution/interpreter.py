@@ -196,7 +196,9 @@ def located(node: Node, shapes: Iterable[Shape], error: Exception) -> Exception:
     if (isinstance(error, MXNetError) and str(error).startswith(node.name)) or from_handler(error):
         return error
     kind = OutOfMemory if isinstance(error, MemoryError) else MXNetError
-    return kind(f"{node.describe()}: {error} [input shapes: {', '.join(map(str, shapes))}]")
+    hint = ("; an output or gradient that nothing reads is None"
+            if isinstance(error, (AttributeError, TypeError)) and "NoneType" in str(error) else "")
+    return kind(f"{node.describe()}: {error}{hint} [input shapes: {', '.join(map(str, shapes))}]")
 
 
 def named(about: str, error: Exception) -> Exception:

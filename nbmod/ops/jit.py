@@ -212,9 +212,11 @@ class Kernel:
         names = code.co_varnames[:code.co_argcount]
         types = ", ".join(f"{name}: {getattr(arg, 'dtype', type(arg).__name__)}" for name, arg
                           in zip(names, args, strict=False))
+        hint = ("" if "Untyped global name" not in str(error) else
+                "Functions that a kernel calls need @inlined, of nbmod.ops.jit. ")
         return MXNetError(f"kernel {self.__name__} ({code.co_filename}, line "
                           f"{code.co_firstlineno}) takes {len(names)} arguments and cannot be "
-                          f"compiled for {len(args)}: {types}. {error}")
+                          f"compiled for {len(args)}: {types}. {hint}{error}")
 
 
 class _Alone(Kernel):

@@ -544,6 +544,46 @@ def test_what_only_a_call_can_tell_names_the_kernel(registered):
         mx.nd.plain_copy(mx.nd.ones(2, dtype="float16"))
 
 
+def unmarked(x):
+    return 2 * x
+
+
+@kernel
+def calls_unmarked(x, y):
+    for i in range(len(x)):
+        y[i] = unmarked(x[i])
+
+
+@pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="nothing is compiled")
+def test_a_kernel_that_calls_a_python_function_is_told_how():
+    with pytest.raises(mx.MXNetError, match=r"kernel calls_unmarked .* need @inlined"):
+        calls_unmarked(np.ones(2), np.ones(2))
+
+
+def test_an_output_that_nothing_reads_is_named_where_an_operator_uses_it(registered):
+    @mx.register_op("forgetful")
+    @dataclass(frozen=True)
+    class Forgetful(Op):
+        """y = x, and a copy for backward."""
+
+        outputs: ClassVar = ("output", "copy")
+        num_visible: ClassVar = 1
+        needs: ClassVar = ("ograd", "copy")
+
+        def forward(self, ins, outs, call):
+            outs[0][:] = outs[1].reshape(-1)
+
+        def backward(self, ins, outs, call):
+            outs[0][:] = ins[0]
+
+    registered.append("forgetful")
+    executor = mx.sym.forgetful(mx.sym.Variable("x"), name="f").simple_bind(
+        mx.cpu(), grad_req="null", x=(2,))
+    with pytest.raises(mx.MXNetError, match=r"f \(forgetful\): .*; an output or gradient that "
+                       r"nothing reads is None \[input shapes: \(2,\)\]"):
+        executor.forward()
+
+
 def test_a_twin_takes_what_ops_give():
     from nbmod.ops.dispatch import implements
 
