@@ -110,7 +110,7 @@ def detected(percent: int, least: float, trials: int, seconds: float) -> Iterato
 
 def stability(runs: int, most: float, conditions: str) -> Iterator[Row]:
     """The spread of roofs, each measured anew: of those that are not said to be unsteady."""
-    measured = [roofs._measure(num_threads()) for _ in range(runs)]
+    measured = [roofs._measure(num_threads(), roofs.WINDOWS) for _ in range(runs)]
     unsteady = {name for each in measured for name in each.unsteady}
     spreads = {}
     for table in ("operations", "nbytes"):

@@ -30,6 +30,7 @@ import numpy as np
 
 from ..core.atomic import atomic_write
 from ..core.config import CONFIG
+from ..core.screen import LiveLine, closed_lines, is_watched
 from ..ops.device import memory_size
 from ..ops.jit import num_threads
 from ..ops.simd import roofline
@@ -39,8 +40,10 @@ __all__ = ["Roofs", "Share", "measured_roofs", "share_of_roof"]
 
 LEVELS = ("L1", "L2", "L3", "memory")
 WINDOWS = 6
-"""All roofs are measured so many times, one after the other: what disturbs one for a while does
-not disturb all of its measurements, and their differences show how steady it is."""
+"""A process measures all roofs so many times, one after the other: what disturbs one for a while
+does not disturb all of its measurements, and their differences show how steady it is."""
+SETTLED, FEWER = 10, 2
+"""After so many measurements, in as many processes, fewer windows do."""
 TRIES = 25
 """Runs of a window, of which the best counts."""
 STEADY = 0.1
@@ -172,7 +175,8 @@ def share_of_roof(seconds: float, operations: float = 0.0, nbytes: float = 0.0,
 def measured_roofs(threads: int | None = None) -> Roofs:
     """The roofs of the host: those kept before, raised by a measurement now.
 
-    A measurement takes some seconds, and there is one in each process.
+    A measurement takes some seconds, and there is one in each process; a terminal shows that it is
+    under way.
 
     Parameters
     ----------
@@ -180,12 +184,16 @@ def measured_roofs(threads: int | None = None) -> Roofs:
         Default: as many as parallel kernels have.
     """
     threads = threads or num_threads()
-    roofs = _measure(threads)
-    earlier = _read()
     key = _key(threads)
+    before = _read().get(key)
+    with closed_lines():
+        if is_watched():
+            LiveLine().show("nbmod: measuring the peaks of this machine ...")
+        roofs = _measure(threads, FEWER if before and before.runs >= SETTLED else WINDOWS)
+    earlier = _read()
     if key in earlier:
         roofs = _best(earlier[key], roofs)
-    _write({**_read(), key: roofs})
+    _write({**earlier, key: roofs})
     return roofs
 
 
@@ -205,11 +213,11 @@ def _best(before: Roofs, now: Roofs) -> Roofs:
 # -- measurement ------------------------------------------------------------------------------
 
 
-def _measure(threads: int) -> Roofs:
-    """The best of some windows of time."""
+def _measure(threads: int, count: int) -> Roofs:
+    """The best of so many windows of time."""
     capacity = dict(zip(LEVELS, _capacities(threads), strict=False))
     windows = [Roofs(threads, dict(_operations(threads)), dict(_bandwidths(threads, capacity)),
-                     capacity, datetime.date.today().isoformat()) for _ in range(WINDOWS)]
+                     capacity, datetime.date.today().isoformat()) for _ in range(count)]
     best = reduce(_best, windows)
     return replace(best, runs=1, spread={
         name: 1 - sorted(each.rates[name] for each in windows)[-2] / value

@@ -237,14 +237,22 @@ def test_a_neighbour_never_lowers_a_roof_that_was_measured(tmp_path, monkeypatch
     monkeypatch.undo()
     monkeypatch.setattr(roofs, "_file", lambda: tmp_path / "roofs.json")
     measured = roofs.measured_roofs.__wrapped__
-    values = iter([known_roofs, roofs.Roofs(2, {"float32": 80.0, "float64": 60.0},
-                                            dict(known_roofs.nbytes), known_roofs.capacity,
-                                            "2026-02-02")])
-    monkeypatch.setattr(roofs, "_measure", lambda threads: next(values))
+    later = roofs.Roofs(2, {"float32": 80.0, "float64": 60.0}, dict(known_roofs.nbytes),
+                        known_roofs.capacity, "2026-02-02")
+    values = iter([known_roofs, later, later])
+    windows = []
+    monkeypatch.setattr(roofs, "_measure", lambda threads, count: (windows.append(count),
+                                                                   next(values))[1])
     measured(2)
     best = measured(2)
     assert best.operations == {"float32": 100.0, "float64": 60.0}
     assert best.date == "2026-02-02" and best.runs == 2
+    roofs._write({roofs._key(2): replace(best, runs=roofs.SETTLED)})
+    shown = []
+    monkeypatch.setattr(roofs, "is_watched", lambda: True)
+    monkeypatch.setattr(roofs.LiveLine, "show", lambda line, text: shown.append(text))
+    assert measured(2).runs == roofs.SETTLED + 1
+    assert windows == [roofs.WINDOWS, roofs.WINDOWS, roofs.FEWER] and len(shown) == 1
     (tmp_path / "roofs.json").write_text("{broken")
     assert roofs._read() == {}
 
@@ -254,7 +262,7 @@ def test_roofs_are_measured(monkeypatch):
     monkeypatch.setattr(roofs, "TRIES", 2)
     monkeypatch.setattr(roofs, "memory_size", lambda: 2 ** 25)
     monkeypatch.setattr(roofs, "_capacities", lambda threads: (2 ** 14, 2 ** 17, 2 ** 20))
-    made = roofs._measure(2)
+    made = roofs._measure(2, 2)
     assert {"float32", "float64", "int8"} <= made.operations.keys()
     assert set(made.nbytes) == {*roofs.LEVELS, "copy"}
     assert made.nbytes["L1"] >= made.nbytes["L2"] >= made.nbytes["L3"] >= made.nbytes["memory"] > 0
@@ -275,11 +283,10 @@ def test_narrow_vectors_have_roofs_of_their_own(monkeypatch):
 
 def test_an_unsteady_roof_is_told(monkeypatch, known_roofs):
     values = iter([50.0, 100.0, 80.0])
-    monkeypatch.setattr(roofs, "WINDOWS", 3)
     monkeypatch.setattr(roofs, "_operations", lambda threads: iter([("float32", next(values))]))
     monkeypatch.setattr(roofs, "_bandwidths", lambda threads, capacity: iter(
         [(level, 1000.0) for level in (*roofs.LEVELS, "copy")]))
-    measured = roofs._measure(2)
+    measured = roofs._measure(2, 3)
     assert measured.operations["float32"] == 100.0
     assert measured.spread["float32"] == pytest.approx(0.2)
     assert measured.unsteady == ["float32"]
