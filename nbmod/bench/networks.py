@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from ..base import ArgumentError
+from ..base import ArgumentError, did_you_mean
 
 if TYPE_CHECKING:
     from ..context import Context
@@ -62,7 +62,8 @@ def operator(name: str, *inputs: Input, backward: bool = False, ctx: Context | N
     Parameters
     ----------
     name : str
-        As in `mx.sym`: "Convolution", "dot", one's own that was registered.
+        As in `mx.sym`, such as "Convolution" or "contrib.box_nms", or as in files, such as
+        "_contrib_box_nms"; one's own that was registered, too.
     *inputs : tuple of int, NDArray or numpy.ndarray
         The inputs in their order, as a shape or as an array, whose values and type count, such as
         indices. Those that can be inferred (weights) may be left out.
@@ -87,14 +88,28 @@ def operator(name: str, *inputs: Input, backward: bool = False, ctx: Context | N
     """
     from .. import sym
 
-    build = getattr(sym, name, None) or getattr(sym, f"_{name}", None)
-    if build is None:
-        raise ArgumentError(f"bench.operator: there is no operator {name!r} in mx.sym")
+    build = _function(name)
     named = {f"input{number}": each for number, each in enumerate(inputs)}
     variables = [sym.Variable(each, dtype=getattr(value, "dtype", dtype))
                  for each, value in named.items()]
-    net = build(*variables, name=name.lower(), **attributes)
+    net = build(*variables, name=name.rpartition(".")[2].lower(), **attributes)
     return symbol(net, train=backward, ctx=ctx, differentiate_inputs=True, title=name, **named)
+
+
+def _function(name: str) -> Callable[..., Symbol]:
+    """The function of `mx.sym`, or of a namespace in it, that makes a symbol of an operator."""
+    from .. import sym
+    from ..ops import OPS
+
+    space, _, last = name.rpartition(".")
+    places = [(getattr(sym, space, None) if space else sym, last), (sym._internal, name),
+              (sym._internal, f"_{name}")]
+    build: Callable[..., Symbol] | None
+    for place, each in places:
+        if build := getattr(place, each, None):
+            return build
+    raise ArgumentError(f"bench.operator: there is no operator {name!r} in mx.sym"
+                        f"{did_you_mean(name, OPS)}")
 
 
 def symbol(net: Symbol, train: bool = False, ctx: Context | None = None,

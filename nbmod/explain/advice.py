@@ -222,7 +222,8 @@ class _Advisor:
                 "slow step", step.name, f"step {each.step} reaches {each.share:.0%} of the "
                 f"{each.roof} in {each.seconds * 1e3:,.3f} ms",
                 f"bind it in `with mx.tuning():`, which measures {listed(others)}, too" if others
-                else f"`explanation.reproducer({each.step})` isolates it", self._origins(step),
+                else f"`explanation.reproducer({each.step})`, or `--reproduce {each.step}`, "
+                "isolates it", self._origins(step),
                 0, 0, 0, 0, -each.seconds * (1 - each.share))
 
     # -- what they need -----------------------------------------------------------------------

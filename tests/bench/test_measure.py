@@ -379,8 +379,12 @@ def test_operators_symbols_and_modules_know_their_costs():
     before = module.get_params()[0]["fc_weight"].asnumpy()
     bench.module_step(module, mx.io.DataBatch([mx.nd.ones((4, 8))], [mx.nd.zeros((4,))]))()
     assert not np.array_equal(before, module.get_params()[0]["fc_weight"].asnumpy())
-    with pytest.raises(ArgumentError, match="no operator 'nothing'"):
-        bench.operator("nothing", (1,))
+    for name in ("contrib.quadratic", "_contrib_quadratic", "_mul_scalar", "mul_scalar"):
+        bench.operator(name, (2,))()
+    with pytest.raises(ArgumentError, match="no operator 'quadratic' in mx.sym"):
+        bench.operator("quadratic", (2,))       # without its namespace
+    with pytest.raises(ArgumentError, match="no operator 'Convolutoin'.* mean .*Convolution"):
+        bench.operator("Convolutoin", (1,))
 
 
 @pytest.mark.parametrize("array", [np.array, lambda x: mx.nd.array(x, dtype=x.dtype)])
