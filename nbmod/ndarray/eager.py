@@ -24,7 +24,7 @@ from ..core.shape_semantics import is_np_shape
 from ..ops import OPS
 from ..ops.device import Device
 from ..ops.jit import lacks_compiler
-from ..ops.op import Call, Computation, Mode, Op, Spec, Tensor, with_values
+from ..ops.op import Call, Computation, Mode, Op, Spec, Tensor, apply_rule, with_values
 from ..ops.param import Shape, without_ignored
 from ..ops.shape import PartialShape, ShapeMismatch, infer_with_lengths, is_known, unify
 from .recording import STATE
@@ -284,7 +284,7 @@ def _infer(op: Op, what: str, ins: Sequence[Any], outs: Sequence[Any]) -> list[A
     """Shapes or types of all outputs; an error if the op's rule contradicts those given."""
     known = [*ins, *outs]
     try:
-        found_ins, found_outs = getattr(op, f"infer_{what}")(list(ins), list(outs))
+        found_ins, found_outs = apply_rule(op, f"infer_{what}", ins, outs)
     except MXNetError as error:
         raise type(error)(f"{op.name}: {error} {_listed(op, ins)}") from error.__cause__
     names = [*op.list_inputs(), *(f"output {name}" for name in op.list_outputs())]

@@ -45,8 +45,9 @@ def check(cls: type[Op]) -> None:
         _check_formulas(cls)
     else:
         _check_rules(cls)
-    for _, rule in _own_functions(cls):
+    for name, rule in _own_functions(cls):
         _check_kernel_calls(rule)
+        _check_returns(name, rule)
     if cls.gpu_module and find_spec(cls.gpu_module) is None:
         raise MXNetError(f"gpu_module is {cls.gpu_module!r}, but there is no such module")
 
@@ -139,6 +140,16 @@ def _check_rules(cls: type[Op]) -> None:
     if has_backward and not wants and not cls.view and cls.gradient is Op.gradient:
         raise MXNetError("its backward is never called: say in `needs` what it reads, such as "
                          f'("ograd", {", ".join(map(repr, cls.inputs))})')
+
+
+def _check_returns(name: str, rule: FunctionType) -> None:
+    """Rules that compute return nothing: what they returned would be lost."""
+    tree = _tree_of(rule) if name in ("forward", "backward") else None
+    for node in ast.walk(tree) if tree else ():
+        if isinstance(node, ast.Return) and isinstance(
+                node.value, (ast.BinOp, ast.UnaryOp, ast.List, ast.Tuple, ast.Name)):
+            raise MXNetError(f"{name} returns {ast.unparse(node.value)}; write results into the "
+                             "arrays of outs, such as outs[0][:] = ...")
 
 
 def _check_formulas(cls: type[FormulaOp]) -> None:

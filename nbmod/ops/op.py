@@ -405,6 +405,26 @@ def resolve_needs(op: Op) -> Iterator[tuple[str, str, int]]:
             raise MXNetError(f"{op.name}: needs names {need!r}, which is no input or output")
 
 
+def apply_rule(op: Op, rule: str, ins: Sequence[Any], outs: Sequence[Any], *through: Any
+               ) -> tuple[list[Any], list[Any]]:
+    """Shapes or types of inputs and outputs by a rule of `op`, which may be a user's.
+
+    MXNetError if the rule fails on what is known so far, or leaves out a tensor.
+    """
+    try:
+        facts: tuple[list[Any], list[Any]] = getattr(op, rule)(list(ins), list(outs), *through)
+        counts = [*map(len, facts)]
+    except MXNetError:
+        raise
+    except (TypeError, AttributeError, IndexError) as error:
+        raise MXNetError(f"{rule} of {type(op).__name__} raised {type(error).__name__}: {error}; "
+                         "shapes and types that are unknown are None") from error
+    if counts != [len(ins), len(outs)]:
+        raise MXNetError(f"{rule} of {type(op).__name__} returned lists of lengths {counts}, "
+                         f"expected {[len(ins), len(outs)]}, as it has inputs and outputs")
+    return facts
+
+
 def all_of(runs: Sequence[Run]) -> Run:
     """One function that calls `runs` in order."""
     if len(runs) == 1:

@@ -27,7 +27,7 @@ import numpy as np
 
 from ..base import DTYPE_FLAGS, MXNetError
 from ..graph import Entry, Graph, Node
-from ..ops.op import PartialType, Spec
+from ..ops.op import PartialType, Spec, apply_rule
 from ..ops.param import Shape, _dimension, _sequence
 from ..ops.shape import PartialShape, ShapeMismatch, infer_with_lengths, is_known, size_of, unify
 from ..ops.subgraph import Body
@@ -336,8 +336,8 @@ class _Inference:
         else:
             through = [self._spread_over] if node.required_op.runs_subgraphs else []
             try:
-                ins, outs = getattr(node.op, kind.rule)(
-                    ins, [facts[eid] for eid in out_eids], *through)
+                ins, outs = apply_rule(node.required_op, kind.rule, ins,
+                                       [facts[eid] for eid in out_eids], *through)
             except MXNetError as error:
                 raise _located(error, node, [facts[eid] for eid in in_eids]) from error.__cause__
         changed = []

@@ -445,6 +445,13 @@ class WrongCall(Good):
         copy(ins[0], outs[0])
 
 
+class ReturningForward(Good):
+    """A rule whose result nobody reads."""
+
+    def forward(self, ins, outs, call):
+        return ins[0] * 2
+
+
 class ReturningKernel(Good):
     """A kernel that returns."""
 
@@ -514,6 +521,7 @@ class Gradient(FormulaOp):
     (WrongCall, r"forward calls kernel copy\(x, y, number\) with \(ins\[0\], outs\[0\]\)"),
     (ReturningKernel, r"kernel returning returns x \+ y"),
     (DefaultKernel, "kernel defaults: argument y=1"),
+    (ReturningForward, r"forward returns ins\[0\] \* 2; write results into the arrays of outs"),
     (NoGpu, "no such module"),
     (NoFormula, "it has no formula"),
     (Language, r"softplus\(x\) is not in the language"),
@@ -542,6 +550,25 @@ def test_what_only_a_call_can_tell_names_the_kernel(registered):
     registered.append("plain_copy")
     with pytest.raises(mx.MXNetError, match="kernel copy .*x: float16"):
         mx.nd.plain_copy(mx.nd.ones(2, dtype="float16"))
+
+
+@pytest.mark.parametrize("shapes, message", [
+    (lambda ins, outs: (ins[:0], outs), r"lists of lengths \[0, 1\], expected \[1, 1\]"),
+    (lambda ins, outs: None, "raised TypeError: .*shapes and types that are unknown are None"),
+    (lambda ins, outs: (ins, [ins[1]]), "raised IndexError: .*unknown are None")])
+def test_rules_of_shapes_that_fail_are_named(registered, shapes, message):
+    class Ruled(Good):
+        """A rule of shapes of a user."""
+
+        def infer_shape(self, ins, outs):
+            return shapes(ins, outs)
+
+    mx.register_op("ruled")(Ruled)
+    registered.append("ruled")
+    with pytest.raises(mx.MXNetError, match=f"ruled: infer_shape of Ruled .*{message}"):
+        mx.nd.ruled(mx.nd.ones(2))
+    with pytest.raises(mx.MXNetError, match=rf"r \(ruled\): infer_shape of Ruled .*{message}"):
+        mx.sym.ruled(mx.sym.Variable("x"), name="r").infer_shape(x=(2,))
 
 
 def unmarked(x):
