@@ -122,7 +122,7 @@ def test_the_history_of_benchmarks_is_that_of_their_tables(build, monkeypatch):
 
 def test_the_site_builds_without_warnings_and_dead_links():
     """Needs `pip install -e '.[docs]'`; under NBMOD_REQUIRE_DOCS=1 it fails without."""
-    missing = [name for name in ("sphinx", "myst_parser", "furo")
+    missing = [name for name in ("sphinx", "myst_parser", "furo", "sklearn")
                if importlib.util.find_spec(name) is None]
     if missing and os.environ.get("NBMOD_REQUIRE_DOCS") != "1":
         pytest.skip(f"the site is not built: {', '.join(missing)} missing (nbmod[docs])")
