@@ -87,7 +87,7 @@ class Parameter:
         self._var: Symbol | None = None
         self._trainer: Any = None  # the latest one, which pulls rows
         self._trainers, self._users = weakref.WeakSet[Any](), weakref.WeakSet[ArrayUser]()
-        self._grad_req = ""
+        self._grad_req = "null"
         self.grad_req = grad_req
 
     def __repr__(self) -> str:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import nbmod as mx
-from nbmod.gluon import Parameter, Trainer
+from nbmod.gluon import Constant, Parameter, Trainer
 from tests.compare import assert_like, assert_same
 from tests.programs import gluon_trainer
 
@@ -103,11 +103,13 @@ def test_a_stale_gradient_is_an_error_or_is_skipped():
 
 
 def test_parameters_without_gradients_are_left_alone():
-    fixed, weight = parameter("a", grad_req="null"), parameter("b")
-    trainer = Trainer([fixed, weight], "sgd", {"learning_rate": 1})
+    fixed, weight, constant = parameter("a", grad_req="null"), parameter("b"), Constant("c", [1])
+    constant.initialize(ctx=weight.list_ctx())
+    trainer = Trainer([fixed, weight, constant], "sgd", {"learning_rate": 1})
     backward(weight)
     trainer.step(1)
-    assert (fixed.data().asnumpy() == 1).all() and (weight.data().asnumpy() == 0).all()
+    assert (weight.data().asnumpy() == 0).all()
+    assert all((each.data().asnumpy() == 1).all() for each in (fixed, constant))
 
 
 # -- stores ---------------------------------------------------------------------------------------
