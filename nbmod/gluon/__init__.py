@@ -22,6 +22,7 @@
     base_loss.py        `Loss`: weights of elements and of samples
     margin_losses.py    losses that are 0 beyond a margin
     loss.py             losses
+    step_errors.py      errors of steps
     trainer.py          `Trainer`: steps parameters with an optimizer
     utils.py            `split_and_load`, `clip_global_norm`, `download` and others
     model_zoo/          networks for images

@@ -7,7 +7,7 @@ which steps all parameters there by one call.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import NoneType
 from typing import Any, NamedTuple
 
@@ -22,14 +22,11 @@ from ..optimizer import Optimizer
 from ..optimizer.state_files import load_states_file, save_states_file
 from ..optimizer.update_step import Index
 from .base_block import Block
-from .parameter import Parameter
+from .parameter import Parameter, ParameterDict
+from .step_errors import StepError, require_samples, stale
 
 __all__ = ["Trainer"]
 __dir__ = __all__.copy
-
-
-class StepError(MXNetError, UserWarning):
-    """A step that cannot be meant, where MXNet raises UserWarning."""
 
 
 class _Update(NamedTuple):
@@ -65,6 +62,8 @@ class Trainer:
     ------
     ValueError
         If `params` has anything but parameters.
+    TypeError
+        If there are none.
     RuntimeError
         If a parameter is not initialized.
     AssertionError
@@ -83,7 +82,8 @@ class Trainer:
     [[0.5, 0.0]]
     """
 
-    def __init__(self, params: Any, optimizer: str | Optimizer,
+    def __init__(self, params: ParameterDict | Mapping[str, Parameter] | Sequence[Parameter],
+                 optimizer: str | Optimizer,
                  optimizer_params: Mapping[str, Any] | None = None,
                  kvstore: str | KVStoreBase | None = "device",
                  compression_params: Mapping[str, Any] | None = None,
@@ -291,7 +291,7 @@ class Trainer:
             If there is such a parameter, or if a distributed store that updates parameters has
             another batch size.
         """
-        self._check_and_rescale_grad(self._scale / batch_size)
+        self._check_and_rescale_grad(batch_size)
         self._ensure_store()
         self._allreduce_grads()
         self._update(ignore_stale_grad)
@@ -325,7 +325,7 @@ class Trainer:
         """
         self._ensure_store()
         self._check_updated_here("update()")
-        self._check_and_rescale_grad(self._scale / batch_size)
+        self._check_and_rescale_grad(batch_size)
         self._update(ignore_stale_grad)
 
     def _check_updated_here(self, method: str) -> None:
@@ -333,8 +333,10 @@ class Trainer:
             raise CheckError(f"{method} when parameters are updated on kvstore is not supported. "
                              "Try setting `update_on_kvstore` to False when creating trainer.")
 
-    def _check_and_rescale_grad(self, scale: float) -> None:
+    def _check_and_rescale_grad(self, batch_size: float) -> None:
         """Set the factor of gradients, which a distributed store has read already."""
+        require_samples(batch_size)
+        scale = self._scale / batch_size
         if self._update_on_kvstore and self._distributed and self._optimizer.rescale_grad != scale:
             raise StepError(
                 "Possible change in the `batch_size` from previous `step` detected. Optimizer "
@@ -388,7 +390,7 @@ class Trainer:
                     update.gradients.append(gradient)
                     update.weights.append(weight)
                 elif not ignore_stale_grad:
-                    raise _stale(each, weight)
+                    raise stale(each, weight)
         if self._update_on_kvstore:
             return
         for updater, update in zip(self._updaters, updates, strict=True):
@@ -448,16 +450,6 @@ class Trainer:
         self._optimizer.param_dict = dict(enumerate(self._params))
 
 
-def _stale(parameter: Parameter, array: NDArray) -> StepError:
-    """The error of a step without a new gradient."""
-    return StepError(
-        f"Gradient of Parameter `{parameter.name}` on context {array.context} has not been updated "
-        "by backward since last `step`. This could mean a bug in your model that made it only use "
-        "a subset of the Parameters (Blocks) for this iteration. If you are intentionally only "
-        "using a subset, call step with ignore_stale_grad=True to suppress this warning and skip "
-        "updating of Parameters with stale gradient")
-
-
 def _arrays(parameter: Parameter) -> list[NDArray]:
     """The values of a parameter on all contexts, sparse ones, too."""
     return parameter._data or parameter._check_and_get(None, list)
@@ -474,6 +466,9 @@ def _parameter_list(params: Any) -> list[Parameter]:
         if not isinstance(each, Parameter):
             raise ArgumentError("First argument must be a list or dict of Parameters, got list of "
                                 f"{type(each)}.{_hint(each)}")
+    if not params:
+        raise ArgumentTypeError("Trainer: there are no parameters to step; those of a block and of "
+                                "all within it are block.collect_params(), not block.params")
     return [*params]
 
 

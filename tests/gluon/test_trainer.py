@@ -208,9 +208,10 @@ def test_the_rate_is_that_of_the_optimizer():
 @pytest.mark.parametrize(("params", "arguments", "kind", "text"), [
     ("x", {}, ValueError, "must be a list or dict of Parameters, got <class 'str'>"),
     (["x"], {}, ValueError, "got list of <class 'str'>"),
-    ([], {"optimizer": "nosuch"}, ValueError, "nosuch"),
-    ([], {"optimizer": mx.optimizer.SGD(), "optimizer_params": {"wd": 1}}, AssertionError,
-     "optimizer_params must be None"),
+    ([], {}, TypeError, "there are no parameters to step"),
+    ([parameter("a")], {"optimizer": "nosuch"}, ValueError, "nosuch"),
+    ([parameter("a")], {"optimizer": mx.optimizer.SGD(), "optimizer_params": {"wd": 1}},
+     AssertionError, "optimizer_params must be None"),
     ([parameter("a"), parameter("b", CPUS)], {}, AssertionError, "on the same set of contexts"),
     ([Parameter("a", shape=(2,))], {}, RuntimeError, "has not been initialized"),
 ])
