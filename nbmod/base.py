@@ -211,8 +211,14 @@ STORAGE_FLAGS = {"default": 0, "row_sparse": 1, "csr": 2}
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The end of an error message: `; did you mean 'x'?` if a known name is similar."""
-    close = difflib.get_close_matches(name, list(known), n=1)
+    """The end of an error message: `; did you mean 'x'?` if a known name is similar.
+
+    The initials of a name are similar to it, too: `lr` for `learning_rate`.
+    """
+    known = [*known]
+    close = difflib.get_close_matches(name, known, n=1) or [
+        each for each in known if "_" in each and name == "".join(
+            word[:1] for word in each.split("_"))]
     return f"; did you mean {close[0]!r}?" if close else ""
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, TypeVar
 
 from .. import ndarray as nd
-from ..base import AbstractError, ArgumentTypeError, CheckError, DTypeArg, warn_user
+from ..base import AbstractError, ArgumentTypeError, CheckError, DTypeArg, MXNetError, warn_user
 from ..core.reprs import safe_repr
 from .base_parameter import AnyInit, Parameter
 from .block_scope import BlockScope
@@ -21,6 +21,13 @@ from .utils import Contexts, HookHandle, _indent, unknown_keyword
 __all__ = ["Block"]
 
 B = TypeVar("B", bound="Block")
+
+
+class PatternError(MXNetError, re.error):
+    """A text that is no regular expression, where MXNet raises re.error."""
+
+    def __init__(self, message: str):
+        MXNetError.__init__(self, message)
 
 
 class Block:
@@ -137,8 +144,12 @@ class Block:
         """
         self._warn_of_containers()
         collected = ParameterDict(self._params.prefix)
-        collected.update({name: each for name, each in self.params.items()
-                          if select is None or re.match(select, name)})
+        try:
+            collected.update({name: each for name, each in self.params.items()
+                              if select is None or re.match(select, name)})
+        except re.error as error:
+            raise PatternError(f"collect_params: select is {select!r}, which is no regular "
+                               f"expression: {error}; any text is '.*', not '*'") from None
         for child in self._children.values():
             collected.update(child.collect_params(select))
         return collected
@@ -314,7 +325,15 @@ class Block:
             Child.
         name : str, optional
             Its name in paths; its number by default.
+
+        Raises
+        ------
+        TypeError
+            If it is no block, which MXNet notices later.
         """
+        if not isinstance(block, Block):
+            raise ArgumentTypeError(f"Children of Block must be Blocks, but {block!r} has type "
+                                    f"{type(block)}{hint_of_child(block, 'Lambda')}")
         self._children[str(len(self._children)) if name is None else name] = block
 
     def apply(self: B, fn: Callable[[Block], object]) -> B:
@@ -429,6 +448,15 @@ class Block:
         """
         raise AbstractError(f"{type(self).__name__} defines no forward(self, x, ...); a Block "
                             "needs it")
+
+
+def hint_of_child(value: object, wrapper: str) -> str:
+    """The end of an error message: how a value that is no block becomes one, or some."""
+    if isinstance(value, type):
+        return f"; {value.__name__}(...) makes one"
+    if isinstance(value, (list, tuple)):
+        return "; give its blocks one by one: add(*blocks)"
+    return f"; nn.{wrapper}(function) makes one" if callable(value) else ""
 
 
 def _elements(container: Any) -> Iterator[Any]:

@@ -6,8 +6,10 @@ made; without a scope the thread's `NameManager` counts.
 
 from __future__ import annotations
 
+from types import NoneType
 from typing import ClassVar, Protocol
 
+from ..base import wrong_type
 from ..core.scope import Scope
 from ..symbol.name import NameManager, Prefix
 from .parameter_dict import ParameterDict
@@ -65,7 +67,16 @@ class BlockScope(Scope):
             Parameters to share, under their names.
         hint : str
             Kind of block.
+
+        Raises
+        ------
+        TypeError
+            If prefix or parameters are something else.
         """
+        if not isinstance(prefix, (str, NoneType)):
+            raise wrong_type("prefix", prefix, "text; a container takes blocks by add(...)")
+        if params is not None and not hasattr(params, "_shared"):
+            raise wrong_type("params", params, "parameters to share, such as other.params")
         scope = BlockScope.current
         parent = scope._block
         if prefix is None:

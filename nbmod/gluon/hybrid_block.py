@@ -16,6 +16,7 @@ from .. import ndarray, symbol
 from ..base import (
     AbstractError,
     ArgumentError,
+    ArgumentTypeError,
     CheckError,
     DTypeArg,
     MXNetError,
@@ -29,7 +30,7 @@ from ..execution.cached_op import CachedOp
 from ..executor import Executor
 from ..ndarray import NDArray
 from ..symbol import Symbol
-from .base_block import Block
+from .base_block import Block, hint_of_child
 from .base_parameter import DeferredInitializationError, Parameter
 from .call_structure import Format, agree, devices_of, flatten, regroup
 from .op_hook import OpHook
@@ -118,9 +119,10 @@ class HybridBlock(Block):
             If it is another kind of block.
         """
         if not isinstance(block, HybridBlock):
+            hint = (". If you are using Sequential, please try HybridSequential instead."
+                    if isinstance(block, Block) else hint_of_child(block, "HybridLambda"))
             raise ArgumentError("Children of HybridBlock must also be HybridBlock, but "
-                                f"{block!r} has type {type(block)}. If you are using Sequential, "
-                                "please try HybridSequential instead.")
+                                f"{block!r} has type {type(block)}{hint}")
         super().register_child(block, name)
         self._change()
 
@@ -202,7 +204,7 @@ class HybridBlock(Block):
                 own = self._own_arrays(ctx)
             try:
                 return self.hybrid_forward(ndarray, x, *args, **own)
-            except MXNetError as error:
+            except (MXNetError, TypeError) as error:
                 name_block(error, self, "arrays")
                 raise
 
@@ -249,6 +251,9 @@ class HybridBlock(Block):
             self.apply(self._tell_trace)
             results, self._out_format = flatten(outputs, "output")
             present = [each for each in results if each is not None]
+            if not present:
+                raise ArgumentTypeError(f"hybrid_forward of {self.name}, a {type(self).__name__}, "
+                                        f"returned {outputs!r}, expected its results")
             self._cached_graph = inputs, (present[0] if len(present) == 1
                                           else symbol.Group(present))
             return self._cached_graph

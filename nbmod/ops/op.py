@@ -62,7 +62,8 @@ def common_type(types: Iterable[PartialType]) -> PartialType:
     known = [dtype for dtype in types if dtype is not None]
     for dtype in known:
         if dtype != known[0]:
-            raise MXNetError(f"element types {known[0]} and {dtype} do not agree; insert a Cast")
+            raise MXNetError(f"element types {known[0]} and {dtype} do not agree; insert a Cast, "
+                             "such as x.astype('float32')")
     return known[0] if known else None
 
 

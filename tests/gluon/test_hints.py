@@ -30,14 +30,41 @@ class Unprepared(gluon.Block):
         self.body = nn.Dense(2)
 
 
-class Making(gluon.HybridBlock):
+class Written(gluon.HybridBlock):
+    """A block of a function of F and x, with a parameter of its own."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.hybrid_forward = function
+
+
+class Taking(gluon.HybridBlock):
+    def __init__(self):
+        super().__init__()
+        self.scale = self.params.get("scale", shape=(1,))
+
     def hybrid_forward(self, F, x):
-        return x + F.array([1.0])
+        return x * self.scale
 
 
-def traced(block):
+def traced(function):
+    """Call a block of a function of F and x with symbols."""
+    block = Written(function)
     block.hybridize()
-    return block(nd.ones((1, 3)))
+    return block(nd.ones((2, 3)))
+
+
+def called(block, *args):
+    block.initialize()
+    return block(*args)
+
+
+def entropy(label):
+    return gluon.loss.SoftmaxCrossEntropyLoss()(nd.ones((2, 3)), label)
+
+
+def step(size):
+    return trainer(network().collect_params(), "sgd").step(size)
 
 
 def exported(folder):
@@ -80,7 +107,33 @@ MISTAKES = {
     "name of a parameter": (lambda _: network().collect_params()["dense0_weight"],
                             "net_dense0_weight.*did you mean"),
     "no super().__init__()": (lambda _: Unprepared(), r"Unprepared: call super\(\).__init__\(\)"),
-    "F.array": (lambda _: traced(Making()), "get_constant"),
+    "F.array": (lambda _: traced(lambda F, x: x + F.array([1.0])), "get_constant"),
+    "array in a trace": (lambda _: traced(lambda F, x: x + nd.ones((2, 3))), "get_constant"),
+    "mx.nd in a trace": (lambda _: traced(lambda F, x: nd.relu(x)), "F.relu takes"),
+    "NumPy in a trace": (lambda _: traced(lambda F, x: np.exp(x)), "F.exp takes"),
+    "slices in a trace": (lambda _: traced(lambda F, x: x[:, :2]), "F.slice, "),
+    "x.T in a trace": (lambda _: traced(lambda F, x: x.T), "F.transpose"),
+    "x.detach in a trace": (lambda _: traced(lambda F, x: x.detach()), "F.BlockGrad"),
+    "x.context in a trace": (lambda _: traced(lambda F, x: F.ones(3, ctx=x.context)), "without"),
+    "x.asnumpy in a trace": (lambda _: traced(lambda F, x: x.asnumpy()), "F.where"),
+    "no operator": (lambda _: traced(lambda F, x: F.relu6(x)), "'relu6'.*called with symbols.$"),
+    "no result": (lambda _: traced(lambda F, x: None), "written.*, a Written, returned None"),
+    "parameter not taken": (lambda _: called(Taking(), nd.ones(1)), "'scale' .*own.*: scale"),
+    "too many arguments": (lambda _: network()(nd.ones((1, 3)), nd.ones(1)), "own.*: none"),
+    "float64": (lambda _: network()(nd.ones((1, 3), dtype="float64")), r"x.astype\('float32'\)"),
+    "pixels": (lambda _: network()(nd.ones((1, 3), dtype="uint8")), r"x.astype\('float32'\)"),
+    "class as a child": (lambda _: network().add(nn.Dense), r"Dense\(...\) makes one"),
+    "list as a child": (lambda _: network().add([nn.Dense(2)]), r"add\(\*blocks\)"),
+    "function as a child": (lambda _: network().add(nd.relu), r"HybridLambda\(function\)"),
+    "child that is no block": (lambda _: nn.Sequential().add(nd.relu), r"nn.Lambda\(function\)"),
+    "children as arguments": (lambda _: nn.Sequential(nn.Dense(2), nn.Dense(3)), r"add\(...\)"),
+    "params is a parameter": (lambda _: nn.Dense(2, params=network()[0].weight), "other.params"),
+    "pattern": (lambda _: network().collect_params("*weight"), r"'\*weight'.*any text is '.\*'"),
+    "one-hot labels": (lambda _: entropy(nd.one_hot(nd.arange(2), 3)), "sparse_label=False"),
+    "Trainer of params": (lambda _: trainer(network().params, "sgd"), "collect_params"),
+    "no samples": (lambda _: step(0), r"batch_size is 0.*data.shape\[0\]"),
+    "step of an array": (lambda _: step(nd.ones(2)), r"is a NDArray.*data.shape\[0\]"),
+    "lr": (lambda _: trainer(network().collect_params(), "sgd", {"lr": 1}), "mean 'learning_rate'"),
     "input_names": (imports, r"no variables \['dat'\].*are \['data'\]"),
     "prefix": (other_prefix, "SymbolBlock.imports reads"),
     "picture of a block": (lambda _: mx.viz.plot_network(network()), "mx.sym.var"),

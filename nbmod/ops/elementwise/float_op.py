@@ -28,7 +28,7 @@ def require_float(op: Op, ins: Sequence[PartialType]) -> None:
     """MXNetError if the first input of `op` is known not to be floating point."""
     if ins[0] is not None and ins[0].kind != "f":
         raise MXNetError(f"{op.list_inputs()[0]} has type {ins[0]}, expected float32, float64 or "
-                         "float16; insert a Cast")
+                         "float16; insert a Cast, such as x.astype('float32')")
 
 
 class FloatOp(Op):

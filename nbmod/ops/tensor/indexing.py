@@ -250,6 +250,10 @@ class Pick(Picked, name="pick", aliases=("choose_element_0index",)):
             return ins, outs
         axis = normalize_axis(self.axis, len(data))
         flat, full_rank = (reduced_shape(data, (axis,), keepdims) for keepdims in (False, True))
+        if index == data and 0 not in data and data != full_rank:
+            raise ShapeMismatch(f"index has shape {index}, which is that of data, expected {flat}; "
+                                "SoftmaxCrossEntropyLoss takes a vector for each sample, such as a "
+                                "one-hot one, with sparse_label=False")
         wide = index is not None and len(index) == len(full_rank) != len(flat)
         return [data, full_rank if wide else flat], [full_rank if self.keepdims else flat]
 
