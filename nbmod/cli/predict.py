@@ -43,7 +43,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("model", help="an archive such as model.tar.gz, the prefix of a checkpoint, or .onnx")
     add("files", nargs="+", metavar="IMAGE", help="images; or .csv and .npy files, of which each "
-        "row is a sample of features")
+        "row is a sample")
     add_model_options(parser)
     add("--outputs", metavar="NAME", action="append", help="an output, or an inner node, to "
         "predict with; default: those that need no labels")
@@ -117,13 +117,21 @@ def _predictor(options: argparse.Namespace, description: DescribedModel) -> Pred
                          f"({description.algorithm.name}){see}")
     overrides = dict(options.shape)
     shapes = {name: (1, *shape[1:]) for name, shape in {**description.shapes, **overrides}.items()}
+
+    def bound() -> Predictor:
+        return Predictor((symbol, args, auxs), shapes, fixed=True,
+                         outputs=options.outputs or description.algorithm.outputs)
+
     try:
-        predictor = Predictor((symbol, args, auxs), shapes, fixed=True,
-                              outputs=options.outputs or description.algorithm.outputs)
+        predictor = bound()
     except UnknownInputShape as error:
-        sizes = ",".join(str(size).upper() for size in error.likely[1:])
-        raise MXNetError(f"predict: the shape of the input {error.name!r} is not known; give it: "
-                         f"--shape {error.name}=1,{sizes}") from None
+        rows = _rows(options.files[0]) if options.files[0].endswith(TABLES) else np.empty(0)
+        if rows.ndim != len(error.likely):
+            sizes = ",".join(str(size).upper() for size in error.likely[1:])
+            raise MXNetError(f"predict: the shape of the input {error.name!r} is not known; give "
+                             f"it: --shape {error.name}=1,{sizes}") from None
+        shapes[error.name] = (1, *rows.shape[1:])
+        predictor = bound()
     if len(predictor.input_names) != 1:
         raise MXNetError(f"predict: {options.model} has the inputs {predictor.input_names}, "
                          "expected one; mx.Predictor takes any number")

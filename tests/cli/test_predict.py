@@ -220,6 +220,17 @@ def test_anchors_of_faces_are_those_of_proposals():
                                      [8, 0, 23, 15]]
 
 
+def test_a_file_of_images_tells_their_shape(folder, capsys):
+    for name, content in checkpoint("net", classifier(), 3, data=(1, 3, 32, 32)).items():
+        (folder / name).write_bytes(content)
+    np.save("images.npy", np.random.RandomState(0).rand(2, 3, 32, 32))
+    np.save("rows.npy", np.ones((2, 3)))
+    stated = ran(capsys, "predict", "net", "images.npy", "--shape", "data=1,3,32,32")
+    assert ran(capsys, "predict", "net", "images.npy") == stated and "images.npy:2:" in stated
+    assert cli.main(["predict", "net", "rows.npy"]) == 1
+    assert "--shape data=1,3,HEIGHT,WIDTH" in capsys.readouterr().err
+
+
 def test_rows_of_numbers_are_samples(folder, capsys):
     path = made.linear_learner(folder)
     found = [json.loads(line) for line in ran(capsys, "predict", path.name, "rows.csv", "--json"
