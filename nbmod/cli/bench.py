@@ -91,6 +91,8 @@ def _time_steps(options: argparse.Namespace) -> None:
         raise MXNetError(f"bench: --repeats is {options.repeats}, expected at least 1")
     executor = bound(load(options.symbol), dict(options.shape), options.train)
     rows = step_times(executor, options.train, options.repeats)
+    print("nbmod: bench: measuring the peaks of this machine, which takes some seconds ...",
+          file=sys.stderr, flush=True)
     roofs = measured_roofs()
     head = (f"{options.symbol}: {'training' if options.train else 'inference'}, "
             f"{num_threads()} threads")
