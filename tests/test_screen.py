@@ -46,7 +46,7 @@ def watched(monkeypatch, columns):
     monkeypatch.setattr(epoch_bars, "INTERVAL", 0)
     monkeypatch.setattr(epoch_bars, "SHARE", 0)
     monkeypatch.setattr(CONFIG, "progress", True)
-    monkeypatch.setattr(screen, "_is_child", lambda: False)
+    monkeypatch.setattr(screen, "is_child", lambda: False)
     found = PseudoTerminal(columns)
     try:
         with monkeypatch.context() as streams:
@@ -111,7 +111,7 @@ def test_nothing_is_shown_to_those_who_do_not_want_it(monkeypatch, on_terminal, 
         elif variable == "TERM":
             monkeypatch.setenv("TERM", "dumb")
         else:
-            monkeypatch.setattr(screen, "_is_child", lambda: True)
+            monkeypatch.setattr(screen, "is_child", lambda: True)
         fit()
         assert terminal.close() == ""
 

@@ -21,8 +21,8 @@ from typing import TextIO
 from .config import CONFIG, is_terminal
 from .fork import fresh, in_child
 
-__all__ = ["INTERVAL", "LiveLine", "bar", "closed_lines", "duration", "is_watched",
-           "log_off_screen", "tells"]
+__all__ = ["INTERVAL", "LiveLine", "bar", "closed_lines", "duration", "is_child",
+           "is_watched", "log_off_screen", "tells"]
 
 INTERVAL = 0.1
 """Seconds between two texts of a progress."""
@@ -42,10 +42,11 @@ def is_watched() -> bool:
     Standard error must be a terminal, and this process one that the user has started: processes
     that it has started itself would share the line.
     """
-    return CONFIG.progress and is_terminal(sys.stderr) and not _is_child()
+    return CONFIG.progress and is_terminal(sys.stderr) and not is_child()
 
 
-def _is_child() -> bool:
+def is_child() -> bool:
+    """Return whether `multiprocessing` has started this process."""
     processes = sys.modules.get("multiprocessing.process")
     return processes is not None and processes.parent_process() is not None
 

@@ -34,7 +34,7 @@ import numpy as np
 
 from ..base import ArgumentError, MXNetError
 from ..core.collector import without_collector
-from ..core.config import CONFIG, is_exact
+from ..core.config import is_exact
 from ..core.fork import fresh, in_child
 from ..core.interrupts import deferred, from_handler
 from .build.compiler import (
@@ -49,7 +49,7 @@ from .build.forks import survive_forks
 from .build.inlining import FASTMATH, inlined, link, prange
 from .build.levels import restrict_numba
 from .build.linkage import kernel_compiler
-from .build.progress import CompileListener
+from .build.progress import CompileListener, patience
 from .build.store import (
     cache_folder,
     call_before_compiling,
@@ -345,7 +345,7 @@ def _show_progress() -> None:
     from numba.core import event
 
     event.Listener.register(CompileListener)
-    event.register("numba:compile", CompileListener(CONFIG.debug > 0))
+    event.register("numba:compile", CompileListener(patience()))
 
 
 def num_threads() -> int:

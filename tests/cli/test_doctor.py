@@ -13,6 +13,7 @@ import pytest
 import nbmod as mx
 from nbmod.cli import doctor, self_test
 from nbmod.cli import main as cli
+from nbmod.core.config import CONFIG
 from nbmod.ops import jit
 from nbmod.ops.build import costs
 
@@ -116,7 +117,7 @@ def added(x, y):
 
 @compiles
 def test_costs_of_helpers_are_those_of_the_kernel(monkeypatch):
-    monkeypatch.setattr(jit.CONFIG, "cache", False)
+    monkeypatch.setattr(CONFIG, "cache", False)
     @jit.kernel
     def add(x, y):
         for i in range(len(x)):

@@ -220,7 +220,7 @@ def test_common_layers_are_warmed(capsys):
 def test_what_is_missing_is_said(saved, capsys, monkeypatch):
     assert cli.main(["warmup", saved]) == 1
     assert "--shape data=1,3,224,224" in capsys.readouterr().err
-    monkeypatch.setattr(jit.CONFIG, "cache", False)
+    monkeypatch.setattr(progress.CONFIG, "cache", False)
     assert cli.main(["warmup"]) == 1
     assert "NBMOD_CACHE=0" in capsys.readouterr().err
 
@@ -243,13 +243,14 @@ def events(listener, *starts, name="_gemm"):
 
 def test_long_compilation_is_explained_once(capsys, monkeypatch):
     """Nested compilations do not count twice, and nothing is printed to stdout."""
-    clock = iter([0, 0.6, 10, 10.7, 20, 29])
+    clock = iter([0, 0.2, 0.5, 0.6, 10, 10.3, 10.7, 20, 21, 29])
     monkeypatch.setattr(progress.time, "perf_counter", lambda: next(clock))
-    listener, told = progress.CompileListener(explains=True), []
-    for start in (True, True, False, False, True, False, True, False):
+    listener, told = progress.CompileListener(1.0), []
+    for start in (True, True, False, False, True, True, False, False, True, False):
         events(listener, start)
         told.append(capsys.readouterr())
-    assert [each.err.count("compiling kernels") for each in told] == [0, 0, 0, 0, 0, 1, 0, 0]
+    assert [each.err.count("compiling kernels") for each in told] == [
+        0, 0, 0, 0, 0, 0, 1, 0, 0, 0]     # while the second kernel is compiled
     assert not any(each.out for each in told)
 
 
@@ -265,7 +266,7 @@ def test_a_terminal_shows_what_is_compiled_and_how_much_is_left(monkeypatch, tmp
     monkeypatch.setattr(sys, "stderr", terminal)
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr(progress, "_locate", lambda: ("a_layer", 5))
-    listener = progress.CompileListener(explains=True)
+    listener = progress.CompileListener(1.0)
     caplog.set_level("INFO", "nbmod")
     files = [tmp_path / name for name in "abcd"]
     progress.expect(files, 2)
@@ -314,20 +315,27 @@ def test_the_line_names_layers_of_the_user():
     assert compile_ahead._running_layer() is None
 
 
-def test_who_does_not_watch_is_told_nothing(tmp_path, monkeypatch):
+def test_who_does_not_watch_is_told_of_long_compilations_only(tmp_path, monkeypatch):
     code = """
 from nbmod.ops import jit
 from nbmod.ops.build import progress
 import numpy as np
 progress.LONG = 0
+progress.PATIENCE *= PATIENCE
 @jit.kernel
 def double(x):
     for i in range(len(x)):
         x[i] *= 2
 double(np.ones(3))
 """
-    (tmp_path / "script.py").write_text(code)
-    assert end(begin(tmp_path / "kept", tmp_path / "script.py")) == ("", "")
-    monkeypatch.setenv("NBMOD_DEBUG", "1")
-    out, err = end(begin(tmp_path / "other", tmp_path / "script.py"))
-    assert err.count("nbmod: compiling kernels") == 1 and not out
+    def told(patience, **variables):
+        path = tmp_path / f"{len([*tmp_path.iterdir()])}.py"
+        path.write_text(code.replace("PATIENCE\n", f"{patience}\n"))
+        with monkeypatch.context() as changed:
+            for name, value in variables.items():
+                changed.setenv(name, value)
+            out, err = end(begin(path.with_suffix(""), path))
+        assert not out
+        return err.count("nbmod: compiling kernels") if err else 0
+
+    assert [told(9), told(0), told(0, NBMOD_PROGRESS="0"), told(9, NBMOD_DEBUG="1")] == [0, 1, 0, 1]

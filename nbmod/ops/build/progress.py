@@ -9,6 +9,7 @@ waits for the kernel, which `locate` finds.
 from __future__ import annotations
 
 import logging
+import math
 import sys
 import threading
 import time
@@ -16,13 +17,14 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
+from ...core.config import CONFIG
 from ...core.fork import fresh
-from ...core.screen import LiveLine, duration, is_watched, log_off_screen
+from ...core.screen import LiveLine, duration, is_child, is_watched, log_off_screen
 
-__all__ = ["CompileListener", "CompilerEvent", "expect", "locate_by"]
+__all__ = ["CompileListener", "CompilerEvent", "expect", "locate_by", "patience"]
 
-LONG = 1.0
-"""Total seconds of compilation before the message that explains it."""
+LONG, PATIENCE = 1.0, 5.0
+"""Total seconds of compilation before the message that explains it, by NBMOD_DEBUG=1 and else."""
 MESSAGE = ("nbmod: compiling kernels, once on this machine (nbmod warmup does so "
            "ahead) ...")
 TYPICAL, WEIGHT = 2.0, 3
@@ -57,15 +59,21 @@ def locate_by(locate: Callable[[], Place | None]) -> None:
     _locate = locate
 
 
+def patience() -> float:
+    """Seconds of compilation in silence, as environment variables say."""
+    if CONFIG.debug:
+        return LONG
+    return PATIENCE if CONFIG.progress else math.inf
+
+
 class CompileListener:
     """A listener to numba's compilation events.
 
-    With `explains` it prints a message, where there is no terminal, after LONG seconds of
-    compilation.
+    Where there is no terminal, it prints a message when compilation has taken `patience` seconds.
     """
 
-    def __init__(self, explains: bool) -> None:
-        self.explains = explains
+    def __init__(self, patience: float) -> None:
+        self.patience = patience
         self.depth, self.done, self.seconds, self.began = 0, 0, 0.0, 0.0
         self.layer, self.left = "", 0.0
         self.line: LiveLine | None = None
@@ -80,6 +88,8 @@ class CompileListener:
             self.end()
         elif self.line is not None:
             self.show(self.line)
+        else:
+            self.explain(self.seconds + time.perf_counter() - self.began)
 
     def begin(self, name: str) -> None:
         """Show what is compiled now."""
@@ -121,6 +131,11 @@ class CompileListener:
             with self._lock:
                 self.line.close()
                 self.line = None
-        elif self.explains and self.seconds > LONG:
-            self.explains = False
+        else:
+            self.explain(self.seconds)
+
+    def explain(self, seconds: float) -> None:
+        """Tell who has no terminal, once, that a silence of so many seconds is compilation."""
+        if seconds > self.patience and not is_child():
+            self.patience = math.inf
             print(MESSAGE, file=sys.stderr, flush=True)
