@@ -8,9 +8,9 @@ import numpy as np
 
 
 def curves(mx: Any, active: bool) -> dict[str, list[float]]:
-    """The losses of three programs, hybridized or not."""
-    return {"classifier": classifier(mx, active), "language model": language_model(mx, active),
-            "adversarial": adversarial(mx, active)}
+    """The losses of some programs, hybridized or not."""
+    return {each.__name__: each(mx, active)
+            for each in (classifier, language_model, adversarial, attention)}
 
 
 def _fill(mx: Any, net: Any, seed: int) -> None:
@@ -137,3 +137,57 @@ def adversarial(mx: Any, active: bool) -> list[float]:
         losses += [float(loss.mean().asscalar()), float(deceit.mean().asscalar())]
     averages = [net[1].running_mean.data() for net in (generator, judge)]
     return [*losses, *[float(value) for each in averages for value in each.asnumpy()]]
+
+
+def attention(mx: Any, active: bool) -> list[float]:
+    """A layer of a transformer with a constant, and a loop of `foreach` over its results."""
+    nn, words, units, steps, heads = mx.gluon.nn, 7, 8, 5, 2
+
+    class Encoder(mx.gluon.HybridBlock):
+        def __init__(self, **kwargs: Any):
+            super().__init__(**kwargs)
+            places = np.arange(steps)[:, None] / np.power(100, np.arange(units) / units)
+            with self.name_scope():
+                self.embed = nn.Embedding(words, units)
+                self.places = self.params.get_constant("places", np.sin(places)[None])
+                self.project = nn.Dense(3 * units, flatten=False, use_bias=False)
+                self.norm = nn.LayerNorm()
+                self.feed = nn.HybridSequential()
+                with self.feed.name_scope():
+                    self.feed.add(nn.Dense(16, flatten=False), nn.GELU(),
+                                  nn.Dense(words, flatten=False))
+
+        def hybrid_forward(self, F: Any, tokens: Any, lengths: Any, places: Any) -> Any:
+            x = F.broadcast_add(self.embed(tokens), places)
+            query, key, value = (
+                F.reshape(F.transpose(F.reshape(each, (0, 0, heads, -1)), (0, 2, 1, 3)),
+                          (-1, 0, 0), reverse=True)
+                for each in F.split(self.project(x), num_outputs=3, axis=2))
+            limits = F.broadcast_like(F.expand_dims(F.repeat(lengths, heads), 1), query,
+                                      lhs_axes=(1,), rhs_axes=(1,))
+            weights = F.softmax(F.batch_dot(query, key, transpose_b=True) / 2, limits,
+                                use_length=True)
+            mixed = F.reshape(F.batch_dot(weights, value), (-1, heads, 0, 0), reverse=True)
+            x = self.norm(x + F.reshape(F.transpose(mixed, (0, 2, 1, 3)), (0, 0, -1)))
+            decayed, _ = F.contrib.foreach(
+                lambda row, state: (row + 0.5 * state, row + 0.5 * state),
+                F.transpose(x, (1, 0, 2)), F.zeros_like(F.slice_axis(x, 1, 0, 1)).reshape((0, -1)))
+            return self.feed(F.transpose(decayed, (1, 0, 2)))
+
+    net, random = Encoder(prefix="net_"), np.random.RandomState(2)
+    net.initialize()
+    tokens = mx.nd.array(random.randint(0, words, (4, steps)))
+    lengths = mx.nd.array([5, 3, 4, 2], dtype="int32")
+    net(tokens, lengths)
+    _fill(mx, net, 1)
+    net.hybridize(active)
+    loss_of = mx.gluon.loss.SoftmaxCrossEntropyLoss()
+    trainer = mx.gluon.Trainer(net.collect_params(), "lamb", {"learning_rate": 0.02})
+    losses = []
+    for _ in range(5):
+        with mx.autograd.record():
+            loss = loss_of(net(tokens, lengths), tokens)
+        loss.backward()
+        trainer.step(4)
+        losses.append(float(loss.mean().asscalar()))
+    return losses
