@@ -118,14 +118,14 @@ def split_and_load(data: Any, ctx_list: Sequence[Context], batch_axis: int = 0,
     return [part.as_in_context(ctx) for part, ctx in zip(slices, contexts, strict=True)]
 
 
-def clip_global_norm(arrays: Sequence[NDArray], max_norm: float, check_isfinite: bool = True
+def clip_global_norm(arrays: Iterable[NDArray], max_norm: float, check_isfinite: bool = True
                      ) -> Any:
     """Scale arrays in place so that the norm of all of them together is at most `max_norm`.
 
     Parameters
     ----------
-    arrays : list of NDArray
-        Arrays, such as gradients.
+    arrays : iterable of NDArray
+        Arrays, such as gradients; an array stands for its rows.
     max_norm : float
         Largest norm.
     check_isfinite : bool, default True
@@ -137,6 +137,7 @@ def clip_global_norm(arrays: Sequence[NDArray], max_norm: float, check_isfinite:
     >>> mx.gluon.utils.clip_global_norm([x], 1), x.asnumpy().round(3).tolist()
     (5.0, [0.6000000238418579, 0.800000011920929])
     """
+    arrays = [*arrays]
     if not arrays:
         raise ArgumentError("clip_global_norm: no arrays are given, expected at least one")
     ctx = arrays[0].context

@@ -174,6 +174,10 @@ def test_gradients_are_clipped_by_their_norm():
     assert x.asscalar() == 3
     mx.gluon.utils.clip_global_norm([x, y], 1)
     assert (x.asscalar(), y.asscalar()) == pytest.approx((0.6, 0.8))
+    rows = mx.nd.array([[6, 8]])
+    assert mx.gluon.utils.clip_global_norm(rows, 5) == pytest.approx(10)    # as in MXNet
+    mx.gluon.utils.clip_global_norm((each for each in [rows]), 1)
+    np.testing.assert_allclose(rows.asnumpy(), [[0.6, 0.8]], rtol=1e-6)
     with pytest.warns(UserWarning, match="norm of the arrays is not finite"):
         mx.gluon.utils.clip_global_norm([mx.nd.array([np.inf])], 1)
 
