@@ -13,6 +13,8 @@ __all__ = ["name_block"]
 _VALUES = ("symbols have no shapes and no values: reshape((0, -1)) and F.reshape_like keep sizes, "
            "F.where and F.contrib.cond choose by values")
 _CURES = {
+    "expected a Symbol": "self.params.get_constant in __init__ keeps an array",
+    "is out of range for": "an index of a symbol is that of an output; states are a list",
     "expected an NDArray": "F.relu takes what the block was called with, mx.nd.relu only arrays",
     "cannot be combined with a": "self.params.get_constant in __init__ keeps an array",
     "__array_ufunc__": "F.exp takes symbols, np.exp only arrays",

@@ -109,6 +109,10 @@ MISTAKES = {
     "no super().__init__()": (lambda _: Unprepared(), r"Unprepared: call super\(\).__init__\(\)"),
     "F.array": (lambda _: traced(lambda F, x: x + F.array([1.0])), "get_constant"),
     "array in a trace": (lambda _: traced(lambda F, x: x + nd.ones((2, 3))), "get_constant"),
+    "array of a block": (lambda _: traced(lambda F, x: F.add_n(x, nd.ones(3))), "get_constant"),
+    "index of a symbol": (lambda _: traced(lambda F, x: x[1]), "states are a list"),
+    "parameter of no dict": (lambda _: traced(lambda F, x: x * gluon.Parameter("w").var()),
+                             r"\['w'\].*self.params.get"),
     "mx.nd in a trace": (lambda _: traced(lambda F, x: nd.relu(x)), "F.relu takes"),
     "NumPy in a trace": (lambda _: traced(lambda F, x: np.exp(x)), "F.exp takes"),
     "slices in a trace": (lambda _: traced(lambda F, x: x[:, :2]), "F.slice, "),
@@ -148,7 +152,7 @@ MISTAKES = {
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_mistakes_have_hints(mistake, tmp_path):
     call, text = MISTAKES[mistake]
-    with pytest.raises((mx.MXNetError, TypeError, AttributeError), match=text):
+    with pytest.raises((mx.MXNetError, TypeError, AttributeError, IndexError), match=text):
         call(tmp_path)
 
 
