@@ -347,8 +347,8 @@ class HybridBlock(Block):
         used = {*outputs.list_inputs()}
         if unknown := used - {*names} - {*parameters}:
             raise CheckError(f"Unknown input to HybridBlock: {sorted(unknown)}; {self.name} has no "
-                             "such parameters: are they of blocks that are no children, or not made by "
-                             "self.params.get?")
+                             "such parameters: are they of blocks that are no children, or not "
+                             "made by self.params.get?")
         if ignored := [f"{position}-th" for position, name in enumerate(names) if name not in used]:
             warn_user(f"The {', '.join(ignored)} input to HybridBlock is not used by any "
                       f"computation. Is this intended?")
