@@ -26,9 +26,6 @@ B = TypeVar("B", bound="Block")
 class PatternError(MXNetError, re.error):
     """A text that is no regular expression, where MXNet raises re.error."""
 
-    def __init__(self, message: str):
-        MXNetError.__init__(self, message)
-
 
 class Block:
     """A part of a network, with parameters and children, called on arrays.
@@ -451,7 +448,15 @@ class Block:
 
 
 def hint_of_child(value: object, wrapper: str) -> str:
-    """The end of an error message: how a value that is no block becomes one, or some."""
+    """Return the end of an error message: how a value that is no block becomes one, or some.
+
+    Parameters
+    ----------
+    value : object
+        Value.
+    wrapper : {'Lambda', 'HybridLambda'}
+        Block of a function.
+    """
     if isinstance(value, type):
         return f"; {value.__name__}(...) makes one"
     if isinstance(value, (list, tuple)):

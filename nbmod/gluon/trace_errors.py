@@ -24,7 +24,7 @@ _CURES = {
     "attribute 'context'": "arrays that F makes are where those of the call are, without ctx",
     "Function as_in_context": "arrays that F makes are where those of the call are, without ctx",
     "Symbol": _VALUES}
-"""What to write instead in a block that is called with symbols, by a part of the message."""
+"""Cures of errors in a block that is called with symbols, by a part of the message."""
 _NO_SYMBOLS = ("hybridized, F is mx.sym, which lacks functions that make arrays: "
                "self.params.get_constant in __init__ keeps one")
 
@@ -52,7 +52,7 @@ def name_block(error: Exception, root: Block, arguments: str) -> None:
 
 
 def _cure(error: Exception, message: str, block: Block, is_traced: bool) -> str:
-    """What to write instead; '' where nothing is known."""
+    """The end of the message; '' where nothing is known."""
     if isinstance(error, TypeError) and "hybrid_forward() " in message:
         own = ", ".join(block._reg_params) or "none"
         return ("hybrid_forward(self, F, x, ...) takes the arguments of the call, and by name the "
