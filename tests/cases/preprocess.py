@@ -48,6 +48,7 @@ SAMPLES = [
                                ((3, 1, 1), (1, 2, 3), (2,)))),
     Sample("_image_normalize", image(4, 2, 2), {"mean": (1, 2, 3, 4)}, oracle=False,
            why="MXNet takes 1 or 3 channels, and its own defaults for neither"),
+    Sample("_image_normalize", image(4, 5, 3), {"mean": (1,), "std": (1,)}, error="at the end"),
     Sample("_image_normalize", image(3, 4), {"mean": (1,), "std": (1,)}, error="channels, height"),
     Sample("_image_normalize", image(3, 4, 5), {"mean": (1, 2)}, error="mean is .*1 number or 3"),
 

@@ -115,6 +115,9 @@ class Normalize(Op, name="_image_normalize"):
             if len(data) not in (3, 4):
                 raise ShapeMismatch(f"data has shape {data}, expected (channels, height, width) or "
                                     "(N, channels, height, width)")
+            if data[-3] not in (0, 1, 3) and data[-1] in (1, 3):
+                raise ShapeMismatch(f"data has shape {data}, with channels at the end, expected "
+                                    "(channels, height, width), such as ToTensor makes of it")
             if data[-3]:
                 self._per_channel(data[-3])
         return [data], [data]
