@@ -10,6 +10,7 @@ import types
 import pytest
 
 import nbmod as mx
+from nbmod.compat import mxnet_name
 from nbmod.core import import_paths
 from tests.execution.test_startup import run
 
@@ -77,8 +78,9 @@ assert str(CONFIG.home).endswith(f"nbmod-{os.getuid()}/.mxnet"), CONFIG.home
 @pytest.mark.parametrize("name", ["np", "npx", "tvmop"])
 def test_what_is_absent_says_so(name):
     assert not hasattr(mx, name) and name not in dir(mx)
-    with pytest.raises(AttributeError, match=rf"{name}'; not part of nbmod \(yet\): use "):
-        getattr(mx, name)
+    for package in (mx, mxnet_name._Top("mxnet")):
+        with pytest.raises(AttributeError, match=rf"{name}'; not part of nbmod \(yet\): use "):
+            getattr(package, name)
 
 
 

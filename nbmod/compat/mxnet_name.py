@@ -49,9 +49,10 @@ class _Top(ModuleType):
         nbmod = importlib.import_module(PACKAGE)
         try:
             value = getattr(nbmod, name)
-        except AttributeError:
-            raise AttributeError(f"module 'mxnet' (provided by nbmod) has no attribute {name!r}"
-                                 ) from None
+        except AttributeError as error:
+            _, sign, hint = str(error).partition("; ")
+            raise AttributeError("module 'mxnet' (provided by nbmod) has no attribute "
+                                 f"{name!r}{sign}{hint}") from None
         _name_function_modules()
         return value
 
