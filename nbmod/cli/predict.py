@@ -18,6 +18,7 @@ import numpy as np
 
 from ..base import Array, MXNetError
 from ..core.atomic import atomic_write, require_other_files, require_writable
+from ..core.compressed import refusing
 from .options import add_model_options, import_modules
 
 if TYPE_CHECKING:
@@ -223,9 +224,7 @@ def _image(path: str, shape: tuple[int, ...], pixels: Pixels, blue_first: bool) 
 
 def _rows(path: str) -> Array:
     """The rows of a file of numbers."""
-    try:
+    with refusing(path, "rows of numbers"):
         rows = np.load(path, allow_pickle=False) if path.endswith(".npy") else np.loadtxt(
             path, np.float32, delimiter=",", ndmin=2)
-    except (OSError, ValueError, EOFError) as error:
-        raise MXNetError(f"{path}: cannot be read as rows of numbers: {error}") from None
     return np.atleast_2d(rows).astype(np.float32)

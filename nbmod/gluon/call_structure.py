@@ -13,7 +13,7 @@ from ..context import Context, computing
 from ..ndarray import NDArray
 from ..symbol import Symbol
 
-__all__ = ["Format", "agree", "devices_of", "flatten", "regroup"]
+__all__ = ["Format", "agree", "devices_of", "facts_of", "flatten", "regroup"]
 
 Format: TypeAlias = "int | list[Format]"
 Flat = list[Any]  # arrays, symbols and None
@@ -135,3 +135,12 @@ def _type_name(value: object) -> str:
     package = kind.__module__.partition(".")[0]
     own = package in ("builtins", __name__.partition(".")[0])
     return kind.__name__ if own else f"{package}.{kind.__name__}"
+
+
+def facts_of(inputs: list[Symbol], args: tuple[Any, ...], outputs: Symbol, fact: str
+              ) -> dict[str, Any]:
+    """Shapes or types of those inputs that a symbol uses, by name."""
+    arrays = [each for each in flatten(args, "input")[0] if each is not None]
+    used = {*outputs.list_inputs()}
+    return {str(variable.name): getattr(array, fact)
+            for variable, array in zip(inputs, arrays, strict=True) if variable.name in used}

@@ -32,7 +32,7 @@ from ..ndarray import NDArray
 from ..symbol import Symbol
 from .base_block import Block, hint_of_child
 from .base_parameter import DeferredInitializationError, Parameter
-from .call_structure import Format, agree, devices_of, flatten, regroup
+from .call_structure import Format, agree, devices_of, facts_of, flatten, regroup
 from .op_hook import OpHook
 from .parameter_dict import ParameterDict
 from .trace_errors import name_block
@@ -405,7 +405,7 @@ class HybridBlock(Block):
             If they do not follow.
         """
         inputs, outputs = self._get_graph(*args)
-        shapes = _facts_of(inputs, args, outputs, "shape")
+        shapes = facts_of(inputs, args, outputs, "shape")
         arguments, _, states = outputs.infer_shape_partial(**shapes)
         for parameter, shape in self._each_used(outputs, [*arguments, *states]):
             if not shape_is_known(shape or (0,)):
@@ -422,8 +422,8 @@ class HybridBlock(Block):
             Arguments of a call, of which only the types are used.
         """
         inputs, outputs = self._get_graph(*args)
-        arguments, _, states = outputs.infer_type_partial(
-            **_facts_of(inputs, args, outputs, "dtype"))
+        types = facts_of(inputs, args, outputs, "dtype")
+        arguments, _, states = outputs.infer_type_partial(**types)
         for parameter, dtype in self._each_used(outputs, [*arguments, *states]):
             if dtype is not None:
                 parameter.dtype = dtype
@@ -466,7 +466,6 @@ class HybridBlock(Block):
         save_checkpoint(path, epoch, network, arrays(network.list_arguments()),
                         arrays(network.list_auxiliary_states()), remove_amp_cast)
 
-
     def _saved_trace(self) -> dict[str, Any]:
         """Entries of `save` about calls."""
         trace: dict[str, Any] = {}
@@ -484,15 +483,6 @@ class HybridBlock(Block):
             self._in_format, self._out_format = entry["in_format"], entry["out_format"]
             self._cached_graph = ([symbol.load_json(each) for each in entry["inputs"]],
                                   symbol.load_json(entry["symbol"]))
-
-
-def _facts_of(inputs: list[Symbol], args: tuple[Any, ...], outputs: Symbol, fact: str
-              ) -> dict[str, Any]:
-    """Shapes or types of those inputs that a symbol uses, by name."""
-    arrays = [each for each in flatten(args, "input")[0] if each is not None]
-    used = {*outputs.list_inputs()}
-    return {str(variable.name): getattr(array, fact)
-            for variable, array in zip(inputs, arrays, strict=True) if variable.name in used}
 
 
 def _require_backend(backend: str | None) -> None:

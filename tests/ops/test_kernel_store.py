@@ -7,6 +7,7 @@ import os
 import pickle
 import shutil
 import sys
+import threading
 import time
 from typing import NamedTuple
 
@@ -92,6 +93,18 @@ def test_files_hold_machine_code_without_bitcode(folder):
     assert filled() == (1, False)
     _, kind, (code, bitcode) = pickle.loads(store.read_kernel(the_file(folder)))[0]
     assert kind == "object" and b"fill" in code and len(bitcode) < 2000
+
+
+def test_files_hold_nothing_of_the_globals_of_an_executed_function(folder):
+    """numba keeps these where the function is of no module: arrays, and what cannot be pickled."""
+    scope = {"jit": jit, "lock": threading.Lock(), "large": np.ones(100_000)}
+    for _ in range(2):
+        exec("@jit.kernel\ndef double(x):\n    for i in range(len(x)):\n        x[i] *= 2\n", scope)
+        x = np.ones(3)
+        scope["double"](x)
+        assert x.tolist() == [2, 2, 2]
+        (file,) = folder.glob("double-*")
+        assert file.stat().st_size < 100_000
 
 
 def test_named_tuples_of_the_same_types_are_told_apart(folder):

@@ -22,6 +22,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from contextvars import ContextVar
+from copy import copy
 from functools import cache
 from types import FunctionType
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -349,6 +350,9 @@ class KernelStore:
                                  or any(not each.can_cache for each in result.lifted)):
             parts = list(result._reduce())
             parts[0] = _unlinkable(parts[0], result.fndesc.llvm_cpython_wrapper_name)
+            # A function of `exec` or doctest brings all its globals, which nothing reads, either.
+            parts[1] = copy(result.fndesc)
+            parts[1].global_dict = None
             # Instead of the annotated source, which nothing reads, the time of the compilation.
             parts[6] = f"{time.process_time() - self._began:.4f}"
             write_kernel(self.path(types, result.target_context), dumps(tuple(parts)))
