@@ -46,6 +46,8 @@ def name_block(error: Exception, root: Block, arguments: str) -> None:
     if isinstance(message, str) and " (in hybrid_forward of " not in message:
         path = next((path for path, block in _paths(root) if block is inner), "")
         cure = _cure(error, message, inner, arguments == "symbols")
+        if cure and isinstance(error, AttributeError):
+            error.obj = None    # Python would add a name that is alike: reshape for shape
         error.args = (f"{message} (in hybrid_forward of {type(root).__name__.lower()}{path}: "
                       f"{inner.name}, a {type(inner).__name__}, called with {arguments}"
                       f"{cure and f'; {cure}'})", *error.args[1:])
