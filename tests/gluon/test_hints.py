@@ -215,7 +215,7 @@ def test_a_download_that_fails_shows_one_traceback(tmp_path, monkeypatch, fetch)
 
 LAYERS = [each for module in (nn, gluon.rnn, gluon.loss, gluon.contrib.nn, gluon.contrib.rnn,
                               gluon.contrib.cnn)
-          for each in {*map(vars(module).get, module.__all__)}
+          for each in dict.fromkeys(map(vars(module).get, module.__all__))
           if inspect.isclass(each) and each is not nn.SymbolBlock]
 ARGUMENTS = {"function": "relu", "base_cell": gluon.rnn.RNNCell(2), "input_shape": (2, 8, 8, 8)}
 
