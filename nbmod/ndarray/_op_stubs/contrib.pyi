@@ -1230,7 +1230,7 @@ def round_ste(data: NDArray, out: NDArray | Sequence[NDArray] | None = None,
     """The nearest whole number, halves away from 0.  Its gradient passes straight through.
 
     x = data
-    y = trunc(x) + where(abs(x - trunc(x)) >= 0.5, where(x > 0, 1, -1), 0)
+    y = trunc(x) - where(abs(x - trunc(x)) >= 0.5, where(x > 0, -1, 1), 0)
     gx = gy
 
     Shapes: all tensors have one shape.

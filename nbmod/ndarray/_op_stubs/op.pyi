@@ -2807,7 +2807,7 @@ def round(data: NDArray, out: NDArray | Sequence[NDArray] | None = None, name: s
     """The nearest whole number, halves away from 0.
 
     x = data
-    y = trunc(x) + where(abs(x - trunc(x)) >= 0.5, where(x > 0, 1, -1), 0)
+    y = trunc(x) - where(abs(x - trunc(x)) >= 0.5, where(x > 0, -1, 1), 0)
     gx = 0
 
     Shapes: all tensors have one shape.

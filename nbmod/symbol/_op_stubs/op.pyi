@@ -2930,7 +2930,7 @@ def round(data: Symbol | None = None, name: str | None = None, attr: dict[str, s
     """The nearest whole number, halves away from 0.
 
     x = data
-    y = trunc(x) + where(abs(x - trunc(x)) >= 0.5, where(x > 0, 1, -1), 0)
+    y = trunc(x) - where(abs(x - trunc(x)) >= 0.5, where(x > 0, -1, 1), 0)
     gx = 0
 
     Shapes: all tensors have one shape.
