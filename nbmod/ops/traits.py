@@ -95,6 +95,11 @@ class OpTraits:
         """Whether running forward again gives the same again and has no other effect."""
         return not (self.random or self.aux)
 
+    @property
+    def may_draw(self) -> bool:
+        """Whether running forward draws random numbers, or may, as operators of users."""
+        return bool(self.random or not (self.is_pure or self.aux))
+
     def writes_aux(self, is_train: bool) -> bool:
         """Whether a forward pass may change what it reads: states, and parameters with them."""
         return bool(self.aux)

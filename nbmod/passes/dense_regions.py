@@ -31,7 +31,6 @@ from ..ops.sparse.dense_region import DenseRegion
 from .gradient import gradient
 from .infer import Inferred, infer_specs
 from .infer_storage import Letters
-from .optimize.analysis import draws
 
 __all__ = ["dense_nodes", "dense_regions", "expanded"]
 
@@ -86,7 +85,7 @@ def _draws(graph: Graph) -> list[tuple[str, int]]:
     """
     run = chain.from_iterable(node.op.body.nodes if isinstance(node.op, DenseRegion) else [node]
                               for node in graph.nodes)
-    return [(node.name, id(node.op)) for node in run if draws(node)]
+    return [(node.name, id(node.op)) for node in run if node.op is not None and node.op.may_draw]
 
 
 def expanded(graph: Graph) -> Graph:

@@ -425,6 +425,8 @@ def test_random_networks_give_the_same(data):
     found, expected = (executed(symbol, trained, exact, (2, 3, 11, 9)) for exact in (False, True))
     for mine, other in zip(found[0], expected[0], strict=True):
         close(mine, other, "output")
+    # Gradients of biases are sums of hundreds of terms of about 1, which may cancel: 1e-5 is 100
+    # roundings of one.
     for name, other in expected[1].items():
         np.testing.assert_allclose(found[1][name], other, rtol=0, err_msg=name,
-                                   atol=1e-4 * (abs(other).max() + 1e-2))
+                                   atol=1e-4 * (abs(other).max() + 1e-1))

@@ -9,8 +9,8 @@ from ...graph import Entry, Graph, Node
 from ...ops.op import Op
 from ..remarks import Obstacle, obstacle
 
-__all__ = ["CONVOLUTIONS", "NORMS", "count_uses", "draws", "nodes_with_draws",
-           "nodes_with_gradient", "other_reader", "varies", "writers_of_shared_states"]
+__all__ = ["CONVOLUTIONS", "NORMS", "count_uses", "nodes_with_draws", "nodes_with_gradient",
+           "other_reader", "varies", "writers_of_shared_states"]
 
 # By name: most networks have no need to import the modules of all ops.
 CONVOLUTIONS = frozenset({"Convolution", "Convolution_v1"})
@@ -59,15 +59,10 @@ def nodes_with_draws(graph: Graph) -> set[Node]:
     """Nodes that draw random numbers or may, such as operators of users, and what reads them."""
     nodes: set[Node] = set()
     for node in graph.nodes:
-        if draws(node) or any(entry.node in nodes for entry in node.inputs):
+        if node.op is not None and (node.op.may_draw or any(
+                entry.node in nodes for entry in node.inputs)):
             nodes.add(node)
     return nodes
-
-
-def draws(node: Node) -> bool:
-    """Whether a node draws random numbers, or may."""
-    op = node.op
-    return op is not None and (op.random or not (op.is_pure or bool(op.aux)))
 
 
 def writers_of_shared_states(graph: Graph) -> list[Node]:

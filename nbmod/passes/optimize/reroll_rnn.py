@@ -32,7 +32,7 @@ from ...ops.tensor.rearrange import Reverse, Transpose
 from ...ops.tensor.slicing import Concat, SliceChannel, Stack
 from ..remarks import Obstacle, obstacle, record, refused, withheld
 from ..rewrite import Replacement, Rewritten, rewrite
-from .analysis import draws, writers_of_shared_states
+from .analysis import writers_of_shared_states
 from .match_rnn import CellChain, find_chains
 
 __all__ = ["reroll_rnn"]
@@ -118,7 +118,7 @@ def _effects(network: Rewritten) -> list[Node]:
     """The nodes of the first graph that share states or draw, in the order in which they run."""
     writers = {*writers_of_shared_states(network.graph)}
     return [network.origin.get(node, node) for node in network.graph.nodes
-            if node in writers or draws(node)]
+            if node in writers or (node.op is not None and node.op.may_draw)]
 
 
 def _chain_last(chain: CellChain, graph: Graph) -> list[Node] | Obstacle:
