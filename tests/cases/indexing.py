@@ -120,6 +120,8 @@ SAMPLES = [
     Sample("scatter_nd", {"data": (2, 3), "indices": ids([[3, 0]], "int32")}, {"shape": (4, 3)}),
     Sample("scatter_nd", {"data": (3,), "indices": ids([[0, 0, 1], [1, 1, 2]])}, {"shape": (2, 3)},
            grad=(), note="the last one counts"),
+    Sample("scatter_nd", {"data": (3,), "indices": ids([[-0.5, 1.9, 0.5], [1, -0.9, 2.5]])},
+           {"shape": (2, 3)}, grad=(), note="without fractions"),
     Sample("scatter_nd", {"data": (3,), "indices": ids([[0, 1], [1, 0]])}, {"shape": (2, 3)},
            error="data"),
     Sample("scatter_nd", {"data": (2,), "indices": ids([[0, 2], [1, 0]])}, {"shape": (2, 3)},

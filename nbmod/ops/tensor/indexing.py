@@ -299,14 +299,18 @@ def _flat_rows(indices: np.ndarray, shape: Shape) -> np.ndarray:
 
 
 def _put(x: np.ndarray, indices: np.ndarray, out: np.ndarray) -> None:
-    """Scatter the rows of `x` to the positions `indices`."""
+    """Scatter the rows of `x` to the positions `indices`, without their fractions: -0.5 is 0."""
     width = prod(out.shape[len(indices):])
-    out.reshape(-1, width)[_flat_rows(indices, out.shape)] = x.reshape(-1, width)
+    out.reshape(-1, width)[_flat_rows(np.trunc(indices), out.shape)] = x.reshape(-1, width)
 
 
 @dataclass(frozen=True)
 class ScatterND(Op, name="scatter_nd"):
-    """Zeros of `shape` with data[k] at indices[:, k]; of equal indices the last one counts."""
+    """Zeros of `shape` with data[k] at indices[:, k]; of equal indices the last one counts.
+
+    Indices lose their fractions first, so that -0.5 is 0; to `gather_nd` it is the last, as in
+    MXNet.
+    """
 
     shape: Shape
 
@@ -327,7 +331,7 @@ class ScatterND(Op, name="scatter_nd"):
     def backward(self, ins, outs, call):
         fill_zero(outs[1:])
         if outs[0] is not None:
-            GatherND().forward(ins, outs, call)
+            GatherND().forward([ins[0], np.trunc(ins[1])], outs, call)
 
 
 def _scattered(data: PartialShape, indices: PartialShape, shape: Shape) -> PartialShape:

@@ -119,11 +119,11 @@ def _pick_function(dtype: np.dtype, wrap: bool) -> Callable:
 
 
 @cache
-def _position_function(dtype: np.dtype, sizes: tuple[int, ...]) -> Callable:
+def _position_function(dtype: np.dtype, sizes: tuple[int, ...], whole: bool) -> Callable:
     """Each of `span` columns of indices is a position in a tensor of shape `sizes`; negative
-    indices count from the end of their axis."""
+    indices count from the end of their axis, `whole` ones without their fractions."""
     clipped, depth = _clipped_function(dtype, False), len(sizes)
-    wide = np.float64 if dtype.kind == "f" else np.int64
+    wide = np.float64 if dtype.kind == "f" and not whole else np.int64
 
     @device_function
     def position(index, row, k, size, span):
@@ -137,10 +137,10 @@ def _position_function(dtype: np.dtype, sizes: tuple[int, ...]) -> Callable:
     return position
 
 
-def _positions(index: Array, shape: tuple[int, ...]) -> RowIndices:
+def _positions(index: Array, shape: tuple[int, ...], whole: bool = False) -> RowIndices:
     sizes = shape[:len(index)]
     span = index.size // max(len(index), 1)
-    return RowIndices(_position_function(index.dtype, sizes), index, prod(sizes), span, span)
+    return RowIndices(_position_function(index.dtype, sizes, whole), index, prod(sizes), span, span)
 
 
 def lookup_rows(index: Array, size: int, tables: int = 1, wrap: bool = False) -> RowIndices:
@@ -339,7 +339,13 @@ implements((indexing.Take, indexing.Embedding, indexing.BatchTake, indexing.Pick
 
 def _put(x: Array, index: Array, y: Array, scratch: Sequence[Array]) -> list[Any]:
     return [*_checked(indexing.GatherND(), y.shape, index),
-            *put_rows(x, _positions(index, y.shape), y, prod(y.shape[len(index):]), scratch)]
+            *put_rows(x, _positions(index, y.shape, True), y, prod(y.shape[len(index):]), scratch)]
+
+
+def _put_backward(op: Op, ins: Arrays, outs: Arrays, call: Call) -> list[Any]:
+    (g, index), width = ins, prod(ins[0].shape[len(ins[1]):])
+    return [*_checked(indexing.GatherND(), g.shape, index),
+            *gather_rows(g, _positions(index, g.shape, True), outs[0], width)]
 
 
 def _put_nd_scratch(op: Op, ins: list[Spec], outs: list[Spec]) -> list[Spec]:
@@ -353,9 +359,7 @@ def _scatter_set(op: indexing.ScatterSetND, ins: Arrays, outs: Arrays, call: Cal
 implements(indexing.ScatterND, "cuda",
            lambda op, ins, outs, call: (
                fill(outs[0], 0) + _put(ins[0], ins[1], outs[0], call.scratch)),
-           first_gradient(lambda op, ins, outs, call: (
-               _gather(indexing.GatherND(), ins, outs, call))),
-           _put_nd_scratch)
+           first_gradient(_put_backward), _put_nd_scratch)
 implements(indexing.ScatterSetND, "cuda", _scatter_set, scratch=_put_nd_scratch)
 
 
