@@ -2828,6 +2828,9 @@ def scatter_nd(data: NDArray, indices: NDArray, shape: Sequence[int] | int,
                out: NDArray | Sequence[NDArray] | None = None, name: str | None = None) -> NDArray:
     """Zeros of `shape` with data[k] at indices[:, k]; of equal indices the last one counts.
 
+    Indices lose their fractions first, so that -0.5 is 0; to `gather_nd` it is the last, as in
+    MXNet.
+
     Parameters
     ----------
     shape

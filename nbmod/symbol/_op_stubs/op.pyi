@@ -2953,6 +2953,9 @@ def scatter_nd(data: Symbol | None = None, indices: Symbol | None = None,
                **kwargs: Unpack[NodeAttributes]) -> Symbol:
     """Zeros of `shape` with data[k] at indices[:, k]; of equal indices the last one counts.
 
+    Indices lose their fractions first, so that -0.5 is 0; to `gather_nd` it is the last, as in
+    MXNet.
+
     Parameters
     ----------
     shape
