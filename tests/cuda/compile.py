@@ -70,8 +70,8 @@ which too much of a single one would cancel; positions from the end of an axis b
 not whole numbers."""
 
 UNROLLED = ("pool",), (10, 0), 128
-"""Kernels of windows that NVIDIA's linker for this compute capability unrolls, where numba-cuda-mlir
-compiles, and the bytes that they may spill by that: `bench/results/gpu-compilers.md` tells why."""
+"""Kernels of windows that NVIDIA's linker for this compute capability unrolls, where mlir compiles,
+and the bytes that they may spill by that: `bench/results/gpu-compilers.md` tells why."""
 
 
 class Ghost(Gpu):
