@@ -144,11 +144,9 @@ def _check_rules(cls: type[Op]) -> None:
 
 def _check_returns(name: str, rule: FunctionType) -> None:
     """Rules that compute return nothing: what they returned would be lost."""
-    tree = _tree_of(rule) if name in ("forward", "backward") else None
-    for node in ast.walk(tree) if tree else ():
-        if isinstance(node, ast.Return) and isinstance(
-                node.value, (ast.BinOp, ast.UnaryOp, ast.List, ast.Tuple, ast.Name)):
-            raise MXNetError(f"{name} returns {ast.unparse(node.value)}; write results into the "
+    for value in _returned(rule) if name in ("forward", "backward") else ():
+        if isinstance(value, (ast.BinOp, ast.UnaryOp, ast.List, ast.Tuple, ast.Name)):
+            raise MXNetError(f"{name} returns {ast.unparse(value)}; write results into the "
                              "arrays of outs, such as outs[0][:] = ...")
 
 
@@ -208,6 +206,19 @@ def _tree_of(function: Callable) -> ast.AST | None:
         return None
 
 
+def _returned(function: Callable) -> Iterator[ast.expr]:
+    """The expressions that a function returns, without those of functions within it."""
+    tree = _tree_of(function)
+    waiting = [child for each in ast.iter_child_nodes(tree) for child in ast.iter_child_nodes(each)
+               ] if tree else []
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.Return) and node.value is not None:
+            yield node.value
+        if not isinstance(node, (ast.FunctionDef, ast.Lambda)):
+            waiting += ast.iter_child_nodes(node)
+
+
 def _check_kernel(kernel: Kernel) -> None:
     """Kernels have positional arguments only, and return nothing."""
     for parameter in inspect.signature(kernel.function).parameters.values():
@@ -215,11 +226,9 @@ def _check_kernel(kernel: Kernel) -> None:
                 or parameter.default is not parameter.empty):
             raise MXNetError(f"kernel {kernel.__name__}: argument {parameter}; kernels take "
                              "inputs, outputs and numbers by position, without defaults")
-    tree: Any = _tree_of(kernel.function)
-    for node in ast.walk(tree) if tree else ():
-        if isinstance(node, ast.Return) and node.value is not None:
-            raise MXNetError(f"kernel {kernel.__name__} returns {ast.unparse(node.value)}; kernels "
-                             "write their results into the outputs")
+    for value in _returned(kernel.function):
+        raise MXNetError(f"kernel {kernel.__name__} returns {ast.unparse(value)}; kernels "
+                         "write their results into the outputs")
 
 
 def _check_call(rule: FunctionType, kernel: Kernel, args: Sequence[Any], later: bool) -> None:

@@ -21,6 +21,7 @@ import nbmod as mx
 from nbmod import bench
 from nbmod.cli import main as cli
 from nbmod.execution.cost_model import cost_of
+from nbmod.operator import validate
 from nbmod.ops import OPS, Op
 from nbmod.ops.elementwise.float_op import FloatOp
 from nbmod.ops.elementwise.formula_op import FormulaOp
@@ -452,6 +453,16 @@ class ReturningForward(Good):
         return ins[0] * 2
 
 
+class ReturningHelper(Good):
+    """A rule with a function within it, which returns."""
+
+    def forward(self, ins, outs, call):
+        def twice(x):
+            return x * 2
+
+        outs[0][:] = twice(ins[0])
+
+
 class ReturningKernel(Good):
     """A kernel that returns."""
 
@@ -500,6 +511,10 @@ class Gradient(FormulaOp):
 
     formula = "x"
     gradients: ClassVar = {"b": "gy"}
+
+
+def test_functions_within_rules_may_return():
+    validate.check(ReturningHelper)
 
 
 @pytest.mark.parametrize("cls, message", [
