@@ -103,10 +103,10 @@ class InterpretedProgram:
         self._training = Interpreter(facts, nodes, [*outputs, *read], key)
         self._computed = {name: entry for name, entry in flowing.items()
                           if name not in network.written}
-        position = {id(node): number for number, node in enumerate(network.joint.graph.nodes)}
         # In the order in which a plan stores those of one array (`passes.training.stores_last`).
-        self._stored = sorted((name for name in network.gradients if name not in network.written),
-                              key=lambda name: position[id(network.gradients[name].node)])
+        self._stored = sorted(
+            (name for name in network.gradients if name not in network.written),
+            key=lambda name: network.joint.graph.output_eids(network.gradients[name].node).start)
         self._backward = Interpreter(facts, network.nodes(flowing.values()),
                                      self._computed.values(), key)
         self._heads = {position: self._zeros(Entry(head)) for position, head

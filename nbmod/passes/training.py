@@ -99,9 +99,10 @@ def stores_last(nodes: Sequence[Node], graph: Graph, stores: Mapping[Node, Node]
     `stores` are these nodes, each with the node that it is in `graph`, as it was before fusion: the
     last gradient to be computed there stays in memory that several have, whatever is fused.
     """
-    order = {id(node): position for position, node in enumerate(graph.nodes)}
-    return [*(node for node in nodes if node not in stores),
-            *sorted(stores, key=lambda node: order[id(stores[node].inputs[0].node)])]
+    def computed_at(node: Node) -> int:
+        return graph.output_eids(stores[node].inputs[0].node).start
+
+    return [*(node for node in nodes if node not in stores), *sorted(stores, key=computed_at)]
 
 
 # -- subgraphs ----------------------------------------------------------------------------------
