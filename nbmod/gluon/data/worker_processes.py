@@ -245,10 +245,11 @@ class _LoaderWorker:
 
 def _start_method() -> str:
     chosen = multiprocessing.get_start_method(allow_none=True)
-    # Since Python 3.14, "forkserver" is also what a program has after its first lock or queue.
-    if sys.platform == "linux" and chosen == "forkserver" and sys.version_info >= (3, 14):
-        chosen = None
-    return chosen or ("fork" if sys.platform == "linux" else "spawn")
+    if sys.platform != "linux":
+        return chosen or "spawn"
+    # Python 3.14 sets "forkserver" itself, as soon as a program makes a lock or a queue.
+    is_default = chosen == "forkserver" and sys.version_info >= (3, 14)
+    return "fork" if chosen is None or is_default else chosen
 
 
 class WorkerPool:
