@@ -40,10 +40,10 @@ __all__ = ["Roofs", "Share", "measured_roofs", "share_of_roof"]
 
 LEVELS = ("L1", "L2", "L3", "memory")
 WINDOWS = 6
-"""A process measures all roofs so many times, one after the other: what disturbs one for a while
-does not disturb all of its measurements, and their differences show how steady it is."""
+"""A process measures each roof this many times, in turn with the others: a disturbance does not
+last through all measurements of a roof, and their differences show how steady it is."""
 SETTLED, FEWER = 10, 2
-"""After so many measurements, in as many processes, fewer windows do."""
+"""Once SETTLED processes have measured the roofs, FEWER windows suffice."""
 TRIES = 25
 """Runs of a window, of which the best counts."""
 STEADY = 0.1
@@ -214,7 +214,7 @@ def _best(before: Roofs, now: Roofs) -> Roofs:
 
 
 def _measure(threads: int, count: int) -> Roofs:
-    """The best of so many windows of time."""
+    """Measure all roofs `count` times, and take the best of each."""
     capacity = dict(zip(LEVELS, _capacities(threads), strict=False))
     windows = [Roofs(threads, dict(_operations(threads)), dict(_bandwidths(threads, capacity)),
                      capacity, datetime.date.today().isoformat()) for _ in range(count)]

@@ -60,7 +60,7 @@ def locate_by(locate: Callable[[], Place | None]) -> None:
 
 
 def patience() -> float:
-    """Seconds of compilation in silence, as environment variables say."""
+    """Seconds of compilation before the message; environment variables change them."""
     if CONFIG.debug:
         return LONG
     return PATIENCE if CONFIG.progress else math.inf
